@@ -1,0 +1,10 @@
+"""The nouns, and the protocols that the layers above speak. Pure: no IO, no clock.
+
+dialect   what a client or a serve speaks, and the endpoints of each
+serve     Serve, Slot, SwapPolicy: what may run where, as configured
+access    Key, Scope: who may ask for what
+lease     Lease, Target: the right to use a serve now, and where it answers
+decision  Decision: what became of one request; never any content
+errors    errors by fault, each with its HTTP status
+protocols Fleet, Upstream, Clock, Store: one seam per kind of IO
+"""

@@ -1,0 +1,79 @@
+"""Errors by fault. Each knows its HTTP status; the codec renders it in the caller's dialect."""
+
+from __future__ import annotations
+
+
+class StokerError(Exception):
+    """Anything that Stoker tells a caller.
+
+    status       HTTP status, 400-599
+    code         a stable snake_case word for programs (`queue_full`, `unknown_model`)
+    message      one or two sentences: what, where, what to do next; no content, no secret
+    retry_after  seconds; sent as Retry-After when given
+    param        the request field at fault, if any
+    """
+
+    status = 500
+    code = "internal_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        retry_after: float | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or type(self).code
+        self.status = status or type(self).status
+        self.retry_after = retry_after
+        self.param = param
+
+
+class ClientError(StokerError):
+    """The caller's fault: it has to change the request."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class CapacityError(StokerError):
+    """Nobody's fault: no place now. Always carries `retry_after`."""
+
+    status = 503
+    code = "no_capacity"
+
+    def __init__(self, message: str, *, code: str | None = None, retry_after: float = 1.0) -> None:
+        super().__init__(message, code=code, retry_after=retry_after)
+
+
+class StartFailed(StokerError):
+    """A serve did not become ready. `message` holds the engine's own last words, shortened."""
+
+    status = 503
+    code = "start_failed"
+
+
+class UpstreamError(StokerError):
+    """The serve failed, or answered with something that is no answer."""
+
+    status = 502
+    code = "upstream_error"
+
+
+class ConfigError(StokerError):
+    """The configuration cannot be used. `problems` holds every finding, not only the first."""
+
+    status = 500
+    code = "config_error"
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class OurBug(StokerError):
+    """Stoker itself broke. The message is generic; the detail goes to the log under the request id."""

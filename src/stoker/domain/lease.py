@@ -1,0 +1,45 @@
+"""The right to use a serve now, and where it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a ready serve answers. `key` is what the serve wants, never what the caller sent."""
+
+    host: str
+    port: int
+    base_path: str
+    """What stands before `/v1/...` in the serve's own URLs; usually empty. Without a trailing slash."""
+    served_name: str
+    key: str | None = None
+    tls: bool = False
+
+
+class Lease:
+    """Held while a request uses a serve. Released in one place, `flow`; releasing twice does nothing.
+
+    `on_cut` is called (at most once, with the reason) when the drain timeout takes the lease away: the
+    holder ends its stream with an error event. It may still call `release` afterwards.
+    """
+
+    __slots__ = ("_release", "granted_at", "id", "on_cut", "serve", "target", "waited")
+
+    def __init__(
+        self, id: int, serve: str, target: Target, granted_at: float, waited: float, release: Callable[[Lease], None]
+    ) -> None:
+        self.id = id
+        self.serve = serve
+        self.target = target
+        self.granted_at = granted_at
+        self.waited = waited
+        self.on_cut: Callable[[str], None] | None = None
+        self._release: Callable[[Lease], None] | None = release
+
+    def release(self) -> None:
+        release, self._release = self._release, None
+        if release is not None:
+            release(self)

@@ -1,0 +1,72 @@
+"""One seam per kind of IO; each has a fake in `stoker.testing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from stoker.domain.decision import Decision
+from stoker.domain.lease import Target
+from stoker.domain.serve import Serve
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A serve that is up: proved by health, exact id and (where asked) a canary."""
+
+    serve: Serve
+    target: Target
+    pid: int | None
+    started_at: float
+    """Unix time."""
+    facts: dict[str, str | int | float]
+    """The engine's start-up facts: context, parallel, build, load seconds, per-phase times."""
+
+
+class Fleet(Protocol):
+    """Starts and stops serves. The conductor is its only caller."""
+
+    def check(self, serve: Serve) -> list[str]:
+        """What stands in the way of a start (weights, command, files, port): one sentence each, empty if nothing.
+
+        Touches nothing and takes milliseconds: called before a running serve is asked to go.
+        """
+
+    async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
+        """Start and wait until proved ready. Raises StartFailed with the engine's last words.
+
+        `on_exit(name, detail)` is called once if the process ends after that without `stop`.
+        On cancel: whatever was started is gone before CancelledError leaves this call.
+        """
+
+    async def stop(self, name: str, grace: float) -> None:
+        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when gone and reaped. Unknown name: nothing.
+
+        On cancel: the kill goes on; the call returns only when the process is gone.
+        """
+
+    async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
+        """Take over what an earlier control plane left running and that is still right for its configuration."""
+
+    async def close(self, leave_running: bool) -> None:
+        """Give up everything: stop all serves, or leave them to the next control plane."""
+
+
+class Clock(Protocol):
+    """Monotonic seconds, and wall time."""
+
+    def now(self) -> float: ...
+
+    def wall(self) -> float: ...
+
+
+class Store(Protocol):
+    """Keeps decisions. `record` never blocks; a full queue drops and counts."""
+
+    def record(self, decision: Decision) -> None: ...
+
+    def find(self, request_id: str) -> Decision | None: ...
+
+    def recent(self, limit: int) -> list[Decision]:
+        """Newest first."""

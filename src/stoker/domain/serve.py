@@ -1,0 +1,161 @@
+"""What may run where, as configured. Times are seconds, sizes are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+from stoker.domain.dialect import Dialect
+
+
+class Driver(StrEnum):
+    """How a serve is started and stopped."""
+
+    PROCESS = "process"
+    EXTERNAL = "external"
+
+
+class Status(StrEnum):
+    """What its owner thinks of a serve. `rejected-*` and `blocked-*` need `--force`."""
+
+    PRODUCTION = "production"
+    BASELINE = "baseline"
+    RESEARCH = "research"
+    EXPERIMENT = "experiment"
+    REJECTED = "rejected"
+    BLOCKED = "blocked"
+
+
+class Secret:
+    """A value that prints as `***`. `reveal()` is called where the bytes go on the wire, nowhere else."""
+
+    __slots__ = ("_value", "source")
+
+    def __init__(self, value: str, source: str) -> None:
+        self._value = value
+        self.source = source
+        """Where it came from: `env:NAME` or `file:PATH`. Safe to print."""
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"Secret({self.source})"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """What must be there before a running model is touched."""
+
+    files: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Package name to version specifier (`">=0.8,<0.9"`), looked up in `python`'s environment."""
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SwapPolicy:
+    """How a slot changes its resident. None means: follow the measured swap time (`auto`)."""
+
+    patience: float = 2.0
+    min_residency: float | None = None
+    linger: float | None = None
+    max_wait: float | None = None
+    swap_after: int = 8
+    drain_timeout: float = 30.0
+    swap_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A set of devices. Without `memory` one serve at a time lives here; with it, as many as fit."""
+
+    name: str
+    devices: tuple[str, ...] = ()
+    memory: int | None = None
+    baseline: str | None = None
+    """The known-good serve to fall back to when a switch and its rollback both failed."""
+    swap: SwapPolicy = SwapPolicy()
+
+
+_IN_PLACE = frozenset(
+    ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
+     "ready_timeout", "stop_grace", "conflicts", "modalities")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """One model, one way to run it."""
+
+    name: str
+    engine: str = "llama.cpp"
+    """`llama.cpp` or `openai` (anything that speaks an OpenAI-like API); vllm and sglang come later."""
+    model: str = ""
+    """Absolute path of the weights for llama.cpp; whatever `{model}` is to stand for in `cmd`."""
+    served_name: str = ""
+    """What the engine's /v1/models must show; also what is written into upstream requests."""
+    aliases: tuple[str, ...] = ()
+    slot: str | None = None
+    """None: a companion that shares no slot with anyone."""
+    context: int | None = None
+    """Tokens that one request may use."""
+    parallel: int = 4
+    max_active: int = 4
+    queue: int = 64
+    queue_timeout: float = 30.0
+    status: Status = Status.PRODUCTION
+    reason: str = ""
+    purpose: str = ""
+    modalities: tuple[str, ...] = ("text",)
+    driver: Driver = Driver.PROCESS
+    cmd: tuple[str, ...] | None = None
+    """Argument list with `{port}`, `{model}`, `{dir}`, `{host}`, `{name}`, `{key}` to fill in."""
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """None: a free one is picked at each start."""
+    health: str = "/health"
+    canary: bool = False
+    """Ready only after a one-token completion was answered too."""
+    base_url: str | None = None
+    """External serves: `http://host:port/v1`."""
+    key: Secret | None = None
+    dialects: frozenset[Dialect] = frozenset(Dialect)
+    memory: int | None = None
+    keep_loaded: bool = False
+    idle_unload: float | None = None
+    ready_timeout: float = 600.0
+    stop_grace: float = 10.0
+    env: Mapping[str, str] = field(default_factory=dict)
+    extra_args: tuple[str, ...] = ()
+    threads: int | None = None
+    gpu_layers: int | None = None
+    requires: Requires = Requires()
+    conflicts: tuple[str, ...] = ()
+    directory: str = "."
+    """Absolute: where the configuration file lies; `{dir}`, and the child's working directory."""
+    embedded: bool | None = None
+    """llama.cpp: True = the xllamacpp wheel, False = llama-server from PATH, None = PATH first."""
+    die_with_parent: bool = False
+    """The demo's engines only."""
+
+    def names(self) -> tuple[str, ...]:
+        """Every model name that means this serve: its own, the served one, the aliases."""
+        return tuple(dict.fromkeys((self.name, self.served_name or self.name, *self.aliases)))
+
+    def launches_like(self, other: Serve) -> bool:
+        """Whether a running `other` is still right for this configuration."""
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in _IN_PLACE)
+
+    @property
+    def needs_force(self) -> bool:
+        return self.status in (Status.REJECTED, Status.BLOCKED)
