@@ -1,0 +1,54 @@
+"""What the scheduler asks its caller to do. Imperative, carried out in order, exactly once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.domain.errors import StokerError
+
+
+class Grant(NamedTuple):
+    """Waiter `id` may go. A request now holds a lease of that id; a switch or unload is done."""
+
+    id: int
+
+
+class Reject(NamedTuple):
+    """Waiter `id` gets this error."""
+
+    id: int
+    error: StokerError
+
+
+class Cut(NamedTuple):
+    """The drain timeout passed: these leases of `serve` are taken away, their streams end with an error event."""
+
+    serve: str
+    leases: tuple[int, ...]
+    reason: str
+
+
+class StartSwap(NamedTuple):
+    """Stop the victims, wait until their memory is free, start the target, prove it; then `on_swap_done`.
+
+    `target` None: only stop. `generation` comes back with the result.
+    """
+
+    generation: int
+    target: str | None
+    victims: tuple[str, ...]
+
+
+class CancelSwap(NamedTuple):
+    """Nobody wants the target any more: end its start. `on_swap_done` still follows, with cancelled."""
+
+    generation: int
+
+
+class WakeAt(NamedTuple):
+    """Call `on_tick` at this time (monotonic seconds; None = no timer). Replaces the one before."""
+
+    at: float | None
+
+
+Command = Grant | Reject | Cut | StartSwap | CancelSwap | WakeAt

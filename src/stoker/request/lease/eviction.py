@@ -1,0 +1,78 @@
+"""To run X beside these, who must stop? A question, not an action."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.timing import timing
+
+
+class Victims(NamedTuple):
+    """These must go, cheapest choice first; empty: it fits as it is."""
+
+    seats: tuple[Seat, ...]
+
+
+class Later(NamedTuple):
+    """It will fit once what is starting or stopping now is done."""
+
+
+class Never(NamedTuple):
+    """It cannot fit while the configuration stays as it is."""
+
+    shortfall: int
+    reason: str
+
+
+def victims_for(target: Seat) -> Victims | Later | Never:
+    """Who must stop so that `target` fits its slot's budget.
+
+    1. fits beside everything that is there     -> nobody
+    2. larger than the budget less the pins     -> Never, with the shortfall; a resident's own memory is credit
+    3. enough by stopping ready residents       -> the cheapest of them
+    4. otherwise something is on its way in or out -> Later
+    """
+    room = target.room
+    missing = room.used + target.weight - room.budget
+    if missing <= 0:
+        return Victims(())  # 1
+    pins = [s for s in room.seats if s.serve.keep_loaded and s is not target and s.phase is not Phase.STOPPED]
+    shortfall = sum(s.weight for s in pins) + target.weight - room.budget
+    if shortfall > 0:
+        return Never(shortfall, _explain(target, pins, shortfall))  # 2
+    evictable = [s for s in room.seats if s.phase is Phase.READY and s not in pins]
+    if sum(s.weight for s in evictable) < missing:
+        return Later()  # 4
+    chosen: list[Seat] = []
+    for seat in sorted(evictable, key=_cost):
+        if missing <= 0:
+            break
+        chosen.append(seat)
+        missing -= seat.weight
+    for seat in sorted(chosen, key=lambda s: s.weight):  # a small early choice may have become needless
+        if missing + seat.weight <= 0:
+            chosen.remove(seat)
+            missing += seat.weight
+    return Victims(tuple(chosen))  # 3
+
+
+def _cost(seat: Seat) -> tuple[bool, float, float, str]:
+    """Idle before busy, then longest unused, then cheapest to bring back."""
+    busy = bool(seat.leases or seat.queue)
+    return (busy, seat.idle_since, timing(seat).swap_time, seat.name)
+
+
+def _explain(target: Seat, pins: list[Seat], shortfall: int) -> str:
+    slot = target.room.slot
+    beside = f" beside {', '.join(s.name for s in pins)} (keep_loaded)" if pins else ""
+    if slot.memory is None:
+        return f"serve '{target.name}' does not fit slot '{slot.name}'{beside}"
+    return (
+        f"serve '{target.name}' needs {_size(target.weight)} of slot '{slot.name}' ({_size(slot.memory)}){beside}: "
+        f"{_size(shortfall)} short"
+    )
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

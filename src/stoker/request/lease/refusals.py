@@ -1,0 +1,66 @@
+"""What a waiter is told when it is refused: what, where, and when to come again."""
+
+from __future__ import annotations
+
+from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
+from stoker.domain.serve import Serve
+from stoker.request.lease.eviction import Never
+from stoker.request.lease.state import Seat, Swap, Waiter
+from stoker.request.lease.timing import timing
+
+
+def shutting_down() -> StokerError:
+    return CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0)
+
+
+def held(serve: Serve) -> StokerError:
+    return CapacityError(f"serve '{serve.name}' is drained by its operator", code="draining", retry_after=5.0)
+
+
+def queue_full(serve: Serve) -> StokerError:
+    return CapacityError(f"the queue of serve '{serve.name}' is full ({serve.queue} waiting)", code="queue_full")
+
+
+def no_place(serve: Serve) -> StokerError:
+    return CapacityError(
+        f"serve '{serve.name}' already runs {serve.max_active} requests, its max_active", code="no_place"
+    )
+
+
+def no_fit(fit: Never) -> StokerError:
+    return CapacityError(fit.reason, code="no_fit", retry_after=60.0)
+
+
+def unloaded(serve: Serve) -> StokerError:
+    return CapacityError(f"serve '{serve.name}' was unloaded by its operator while it loaded", code="unloaded")
+
+
+def removed(serve: Serve) -> StokerError:
+    return ClientError(
+        f"serve '{serve.name}' was removed from the configuration", code="unknown_model", status=404, param="model"
+    )
+
+
+def exited(serve: Serve, detail: str) -> StokerError:
+    return StartFailed(f"serve '{serve.name}' ended by itself{': ' + detail if detail else ''}", code="exited")
+
+
+def backing_off(error: StokerError, remaining: float) -> StokerError:
+    """The original error again, with the time until the next attempt."""
+    return StartFailed(error.message, code=error.code, retry_after=remaining)
+
+
+def expired(seat: Seat, waiter: Waiter, now: float) -> StokerError:
+    waited = now - waiter.since
+    if waiter.for_place:
+        text = f"no place on serve '{seat.name}' within {waited:.1f} s (queue_timeout)"
+        return CapacityError(text, code="queue_timeout")
+    text = f"serve '{seat.name}' was not loaded within {waited:.1f} s (swap_timeout)"
+    return CapacityError(text, code="swap_timeout", retry_after=timing(seat).swap_time)
+
+
+def swap_reason(swap: Swap) -> str:
+    """Why streams are cut at the end of a drain."""
+    if swap.target is None:
+        return "the serve is being unloaded and the drain timeout passed"
+    return f"the slot changes to '{swap.target.name}' and the drain timeout passed"

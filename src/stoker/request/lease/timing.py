@@ -1,0 +1,64 @@
+"""How long things may take. Everything that is `auto` follows the measured swap time S.
+
+The rule and the simulation behind it: docs/scheduling.md. S of a target is the median of its last five times from
+the stop of the victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import NamedTuple
+
+from stoker.domain.serve import SwapPolicy
+from stoker.request.lease.state import Seat
+
+ASSUMED_BYTES_PER_SECOND = 1e9
+ASSUMED_MINIMUM = 1.0
+MAX_LINGER = 2.0
+LEAST_MAX_WAIT = 15.0
+BACKOFF_BASE = 1.0
+BACKOFF_CAP = 60.0
+BACKOFF_WAIT = 5.0
+"""A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After."""
+STEADY_AFTER = 30.0
+"""A serve that dies later than this after ready was well started: no back-off."""
+
+
+class Timing(NamedTuple):
+    """Seconds, for one target."""
+
+    swap_time: float
+    assumed: bool
+    min_residency: float
+    linger: float
+    max_wait: float
+    swap_timeout: float
+
+
+def timing(seat: Seat) -> Timing:
+    """What the slot's policy comes to for this target."""
+    policy: SwapPolicy = seat.room.slot.swap
+    assumed = not seat.swap_times
+    weight = seat.serve.memory or 0
+    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(seat.swap_times)
+    auto_wait = max(2 * policy.patience * swap_time, LEAST_MAX_WAIT)
+    max_wait = auto_wait if policy.max_wait is None else policy.max_wait
+    return Timing(
+        swap_time=swap_time,
+        assumed=assumed,
+        min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
+        linger=min(swap_time / 4, MAX_LINGER) if policy.linger is None else policy.linger,
+        max_wait=max_wait,
+        swap_timeout=max_wait + _contention(seat) if policy.swap_timeout is None else policy.swap_timeout,
+    )
+
+
+def _contention(seat: Seat) -> float:
+    """The longest that the other serves of the slot, and the target's own start, can take one after the other."""
+    drain = seat.room.slot.swap.drain_timeout
+    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in seat.room.seats)
+
+
+def backoff(failures: int) -> float:
+    """Seconds until the next attempt after this many failed starts in a row."""
+    return min(BACKOFF_BASE * 2.0 ** min(failures - 1, 16), BACKOFF_CAP)

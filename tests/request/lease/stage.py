@@ -1,0 +1,98 @@
+"""A stage for scheduler stories: events in, commands out, on a clock that only the story moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.errors import StartFailed, StokerError
+from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.scheduler import Scheduler
+
+
+def serve(name: str, **fields: Any) -> Serve:
+    fields.setdefault("slot", "gpu")
+    return Serve(name=name, **fields)
+
+
+class Stage:
+    """Drives a Scheduler; keeps what was granted, refused and asked for."""
+
+    def __init__(self, *serves: Serve, memory: int | None = None, baseline: str | None = None, **policy: Any) -> None:
+        self.now = 0.0
+        self.scheduler = Scheduler([Slot("gpu", memory=memory, baseline=baseline, swap=SwapPolicy(**policy))], serves)
+        self.granted: list[int] = []
+        self.refused: dict[int, StokerError] = {}
+        self.cut: list[int] = []
+        self.swaps: list[StartSwap] = []
+        self.cancelled: list[int] = []
+        self.wake: float | None = None
+        self._next = 0
+
+    def take(self, commands: list[Command]) -> list[Command]:
+        for command in commands:
+            match command:
+                case Grant(id):
+                    self.granted.append(id)
+                case Reject(id, error):
+                    self.refused[id] = error
+                case Cut(_, leases, _):
+                    self.cut += leases
+                case StartSwap():
+                    self.swaps.append(command)
+                case CancelSwap(generation):
+                    self.cancelled.append(generation)
+                case WakeAt(at):
+                    self.wake = at
+        return commands
+
+    def request(self, name: str, counted: bool = True) -> int:
+        self._next += 1
+        self.take(self.scheduler.on_request(self._next, name, self.now, counted))
+        return self._next
+
+    def switch(self, name: str, drain: float | None = None) -> int:
+        self._next += 1
+        self.take(self.scheduler.on_switch(self._next, name, self.now, drain))
+        return self._next
+
+    def unload(self, name: str, drain: float | None = None) -> int:
+        self._next += 1
+        self.take(self.scheduler.on_unload(self._next, name, self.now, drain))
+        return self._next
+
+    def served(self, id: int, name: str) -> None:
+        self.take(self.scheduler.on_served(id, name, self.now))
+
+    def leaves(self, id: int, name: str) -> None:
+        self.take(self.scheduler.on_cancel(id, name, self.now))
+
+    def ready(self, after: float = 0.0, error: StokerError | None = None, cancelled: bool = False) -> None:
+        """The oldest swap that is under way ends."""
+        self.to(self.now + after)
+        swap = self.swaps.pop(0)
+        self.take(self.scheduler.on_swap_done(swap.generation, self.now, error, cancelled))
+
+    def fails(self, text: str = "out of memory", after: float = 0.0) -> None:
+        self.ready(after, StartFailed(text))
+
+    def to(self, at: float) -> None:
+        """Time passes; ticks come when they were asked for."""
+        for _ in range(1000):
+            if self.wake is None or self.wake > at:
+                break
+            self.now = max(self.now, self.wake)
+            self.wake = None
+            self.take(self.scheduler.on_tick(self.now))
+        else:
+            raise AssertionError("the scheduler asks for ticks without end")
+        self.now = max(self.now, at)
+
+    def load(self, name: str, took: float = 0.0) -> None:
+        """Bring a serve up without anybody waiting, and let its residency pass into memory as `took`."""
+        id = self.switch(name)
+        self.ready(took)
+        assert id in self.granted
+
+    def phase(self, name: str) -> str:
+        return self.scheduler.seats[name].phase.value

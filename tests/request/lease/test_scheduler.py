@@ -1,0 +1,480 @@
+"""Stories of the lease scheduler, by the rule they hold. Nothing here waits: the clock is the story's."""
+
+from __future__ import annotations
+
+import pytest
+from stage import Stage, serve
+
+from stoker.domain.errors import CapacityError
+from stoker.domain.serve import Slot, SwapPolicy
+from stoker.request.lease.commands import Grant, StartSwap
+
+
+def test_a_stopped_serve_that_is_named_starts_once_and_serves_all_who_waited() -> None:
+    stage = Stage(serve("a"))
+    waiters = [stage.request("a") for _ in range(3)]
+    assert stage.swaps == [StartSwap(1, "a", ())]
+    stage.ready()
+    assert stage.granted == waiters
+    assert len(stage.scheduler.seats["a"].leases) == 3
+
+
+def test_a_failed_start_gives_every_waiter_the_original_error_and_backs_off() -> None:
+    stage = Stage(serve("a"))
+    waiters = [stage.request("a") for _ in range(3)]
+    stage.fails("cuda out of memory")
+    assert {stage.refused[w].message for w in waiters} == {"cuda out of memory"}
+    assert not stage.scheduler.seats["a"].leases
+    late = stage.request("a")
+    assert stage.swaps == []  # waits for the back-off of one second
+    stage.to(0.99)
+    assert stage.swaps == []
+    stage.to(1.0)
+    assert [s.target for s in stage.swaps] == ["a"]
+    stage.ready()
+    assert late in stage.granted
+
+
+def test_back_off_grows_and_a_long_one_refuses_with_the_original_error_and_a_time() -> None:
+    stage = Stage(serve("a"))
+    for _ in range(4):
+        stage.request("a")
+        stage.to(stage.now + 60)
+        stage.fails("no such tensor")
+    refused = stage.request("a")
+    error = stage.refused[refused]
+    assert error.message == "no such tensor"
+    assert error.retry_after == pytest.approx(8.0)
+
+
+def test_a_victim_with_streams_is_stopped_only_after_both_ended() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    one, two = stage.request("a"), stage.request("a")
+    b = stage.request("b")
+    stage.to(15.0)  # max_wait
+    assert stage.phase("a") == "draining"
+    stage.served(one, "a")
+    assert stage.swaps == []
+    stage.served(two, "a")
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+    stage.ready(0.5)
+    assert b in stage.granted
+    assert stage.phase("a") == "stopped"
+
+
+def test_three_models_in_one_slot_are_each_started_once_and_serve_two() -> None:
+    stage = Stage(serve("a"), serve("b"), serve("c"))
+    waiters = [(stage.request(m), m) for m in "abcabc"]
+    starts = []
+    for _ in range(3):
+        starts.append(stage.swaps[0].target)
+        stage.ready(1.0)
+        for id, name in waiters:
+            if id in stage.granted:
+                stage.served(id, name)
+        stage.to(stage.now + 20)
+    assert starts == ["a", "b", "c"]
+    assert stage.swaps == []
+    assert sorted(stage.granted) == [id for id, _ in waiters]
+
+
+def test_two_slots_start_in_parallel() -> None:
+    stage = Stage(serve("a"), serve("x", slot=None))
+    stage.request("a")
+    stage.request("x")
+    assert [s.target for s in stage.swaps] == ["a", "x"]
+
+
+def test_a_client_that_leaves_while_queued_behind_another_load_never_starts_its_model() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.request("a")
+    b = stage.request("b")
+    stage.leaves(b, "b")
+    stage.ready()
+    stage.to(200.0)
+    assert stage.swaps == []
+    assert stage.phase("b") == "stopped"
+
+
+def test_a_waiter_that_leaves_at_its_grant_leaves_no_lease() -> None:
+    stage = Stage(serve("a"))
+    a = stage.request("a")
+    stage.ready()
+    assert a in stage.granted
+    stage.leaves(a, "a")
+    assert not stage.scheduler.seats["a"].leases
+    assert stage.scheduler.seats["a"].active == 0
+
+
+def test_a_request_during_a_stop_waits_for_it_and_gets_a_fresh_process() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    ticket = stage.unload("a")
+    late = stage.request("a")
+    assert len(stage.swaps) == 1
+    stage.ready()  # stopped
+    assert ticket in stage.granted
+    assert stage.swaps == [StartSwap(3, "a", ())]
+    stage.ready()
+    assert late in stage.granted
+
+
+def test_an_exit_is_no_longer_ready_and_the_next_request_starts_it_again() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    held = stage.request("a")
+    stage.to(100.0)
+    stage.take(stage.scheduler.on_exit("a", stage.now, "signal 9"))
+    assert stage.phase("a") == "stopped"
+    stage.served(held, "a")  # the broken stream ends later: nothing to give back
+    again = stage.request("a")
+    assert [s.target for s in stage.swaps] == ["a"]
+    stage.ready()
+    assert again in stage.granted
+    assert len(stage.scheduler.seats["a"].leases) == 1
+
+
+def test_a_serve_that_dies_soon_after_ready_backs_off_longer_each_time() -> None:
+    stage = Stage(serve("a", keep_loaded=True))
+    stage.take(stage.scheduler.on_tick(0.0))
+    waits = []
+    for _ in range(3):
+        stage.ready()
+        died = stage.now
+        stage.take(stage.scheduler.on_exit("a", died, "segfault"))
+        while not stage.swaps:
+            assert stage.wake is not None
+            stage.to(stage.wake)
+        waits.append(stage.now - died)
+    assert waits == [1.0, 2.0, 4.0]
+
+
+def test_a_target_that_fails_brings_the_previous_resident_back() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    stage.to(100.0)
+    b = stage.request("b")
+    stage.to(101.0)
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+    stage.fails("bad magic")
+    assert stage.refused[b].message == "bad magic"
+    assert stage.swaps == [StartSwap(3, "a", ())]
+    stage.ready()
+    assert stage.phase("a") == "ready"
+
+
+def test_when_the_previous_resident_fails_too_the_baseline_comes() -> None:
+    stage = Stage(serve("a"), serve("b"), serve("safe"), baseline="safe")
+    stage.load("a")
+    ticket = stage.switch("b")
+    stage.fails("b is broken")
+    assert stage.refused[ticket].message == "b is broken"
+    stage.fails("a is broken too")
+    assert [s.target for s in stage.swaps] == ["safe"]
+
+
+def alternate(policy: dict[str, float], minutes: float = 1.0) -> tuple[int, int]:
+    """Two closed-loop clients on A and B: swap 3 s, service 0.2 s, think 0.3 s. Returns swaps made, requests done."""
+    stage = Stage(serve("a"), serve("b"), **policy)
+    events: list[tuple[float, str, str, int]] = [(0.0, "ask", "a", 0), (0.0, "ask", "b", 0)]
+    done = swaps = 0
+    asked: dict[int, str] = {}
+    while events:
+        events.sort(key=lambda e: e[0])
+        at, what, name, id = events.pop(0)
+        if at > minutes * 60:
+            break
+        before = len(stage.granted)
+        while stage.wake is not None and stage.wake <= at:
+            stage.to(stage.wake)
+            swaps += _begin(stage, events)
+        stage.to(at)
+        if what == "ask":
+            asked[stage.request(name)] = name
+        elif what == "end":
+            stage.served(id, name)
+            done += 1
+            events.append((at + 0.3, "ask", name, 0))
+        else:
+            stage.take(stage.scheduler.on_swap_done(id, at))
+        swaps += _begin(stage, events)
+        events += [(stage.now + 0.2, "end", asked[g], g) for g in stage.granted[before:]]
+        while stage.wake is not None and not events:
+            stage.to(stage.wake)
+            swaps += _begin(stage, events)
+    return swaps, done
+
+
+def _begin(stage: Stage, events: list[tuple[float, str, str, int]]) -> int:
+    count = len(stage.swaps)
+    events += [(stage.now + 3.0, "up", "", s.generation) for s in stage.swaps]
+    stage.swaps.clear()
+    return count
+
+
+def test_alternating_clients_are_bounded_by_hysteresis_not_by_requests() -> None:
+    swaps, done = alternate({}, minutes=5)
+    one_each, few = alternate({"patience": 0.0, "min_residency": 0.0, "linger": 0.0, "max_wait": 0.0}, minutes=5)
+    assert swaps <= 5 * 60 / 15 + 2  # a swap at most every max_wait
+    assert one_each / few >= 5 * swaps / done
+    assert done >= 3 * few
+
+
+def test_a_client_that_keeps_a_busy_for_ever_does_not_starve_b() -> None:
+    stage = Stage(serve("a"), serve("b"), drain_timeout=5.0)
+    stage.load("a")
+    stage.to(50.0)
+    busy = stage.request("a")
+    b = stage.request("b")
+    stage.to(65.0)
+    late = stage.request("a")
+    assert late not in stage.granted
+    stage.to(69.9)
+    assert stage.cut == []
+    stage.to(70.0)
+    assert stage.cut == [busy]
+    stage.ready(1.0)
+    assert b in stage.granted
+    assert stage.now <= 50.0 + 15.0 + 5.0 + 1.0
+
+
+def test_new_arrivals_for_a_draining_victim_queue_behind_the_swap() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    a = stage.request("a")
+    stage.switch("b")
+    late = stage.request("a")
+    assert late not in stage.granted
+    stage.served(a, "a")
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+    stage.ready()
+    assert late not in stage.granted
+    stage.to(stage.now + 20)
+    assert stage.swaps[0].target == "a"
+    stage.ready()
+    assert late in stage.granted
+
+
+def test_a_drain_of_zero_cuts_at_once() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    a = stage.request("a")
+    stage.switch("b", drain=0.0)
+    assert stage.cut == [a]
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+
+
+def test_a_swap_whose_waiters_left_during_the_drain_is_taken_back() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    stage.request("a")
+    b = stage.request("b")
+    stage.to(15.0)
+    assert stage.phase("a") == "draining"
+    stage.leaves(b, "b")
+    assert (stage.phase("a"), stage.phase("b")) == ("ready", "stopped")
+    assert stage.request("a") in stage.granted
+
+
+def test_a_start_nobody_wants_is_cancelled_when_others_wait_because_of_it() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    a = stage.request("a")
+    b = stage.request("b")
+    stage.leaves(a, "a")
+    assert stage.cancelled == [1]
+    stage.ready(cancelled=True)
+    assert [s.target for s in stage.swaps] == ["b"]
+    stage.ready()
+    assert b in stage.granted
+
+
+def test_a_late_result_of_an_old_generation_is_ignored() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    assert stage.scheduler.on_swap_done(1, stage.now, CapacityError("late")) == []
+    assert stage.phase("a") == "ready"
+
+
+def test_places_are_first_come_first_served_and_zero_queue_timeout_refuses_at_once() -> None:
+    stage = Stage(serve("a", max_active=2, queue_timeout=5.0), serve("z", slot=None, max_active=1, queue_timeout=0.0))
+    stage.load("a")
+    first, _, third, fourth = (stage.request("a") for _ in range(4))
+    assert third not in stage.granted
+    stage.to(2.0)
+    stage.served(first, "a")
+    assert stage.granted[-1] == third
+    stage.to(5.0)
+    assert stage.refused[fourth].code == "queue_timeout"
+    stage.load("z")
+    stage.request("z")
+    refused = stage.request("z")
+    assert stage.refused[refused].code == "no_place"
+    assert stage.refused[refused].retry_after
+
+
+def test_queue_timeout_zero_is_about_places_not_about_loads() -> None:
+    stage = Stage(serve("a", queue_timeout=0.0))
+    a = stage.request("a")
+    stage.to(10.0)
+    stage.ready()
+    assert a in stage.granted
+
+
+def test_a_full_queue_refuses() -> None:
+    stage = Stage(serve("a", queue=2))
+    ids = [stage.request("a") for _ in range(3)]
+    assert list(stage.refused) == ids[2:]
+    assert stage.refused[ids[2]].code == "queue_full"
+
+
+def test_a_waiter_that_leaves_frees_its_place_in_the_queue() -> None:
+    stage = Stage(serve("a", queue=1))
+    first = stage.request("a")
+    stage.leaves(first, "a")
+    assert stage.request("a") not in stage.refused
+
+
+def test_counting_tokens_takes_a_lease_but_no_place() -> None:
+    stage = Stage(serve("a", max_active=1, queue_timeout=0.0))
+    stage.load("a")
+    stage.request("a")
+    assert stage.request("a", counted=False) in stage.granted
+    assert stage.scheduler.seats["a"].active == 1
+
+
+def test_memory_lets_residents_live_side_by_side_and_moves_out_the_longest_idle() -> None:
+    gib = 2**30
+    stage = Stage(serve("a", memory=4 * gib), serve("b", memory=4 * gib), serve("c", memory=4 * gib), memory=8 * gib)
+    for name in "ab":
+        stage.request(name)
+    assert [s.target for s in stage.swaps] == ["a", "b"]
+    stage.ready()
+    stage.ready()
+    for id, name in ((1, "a"), (2, "b")):
+        stage.to(stage.now + 1)
+        stage.served(id, name)
+    stage.to(100.0)
+    stage.request("c")
+    assert stage.swaps == [StartSwap(3, "c", ("a",))]
+
+
+def test_a_serve_too_large_for_its_slot_is_refused_with_the_shortfall_and_nothing_stops() -> None:
+    gib = 2**30
+    stage = Stage(serve("a", memory=4 * gib), serve("b", memory=9 * gib), memory=8 * gib)
+    stage.load("a")
+    b = stage.request("b")
+    assert "1.0 GiB short" in stage.refused[b].message
+    assert stage.phase("a") == "ready"
+
+
+def test_a_pinned_resident_is_never_moved_out() -> None:
+    stage = Stage(serve("a", keep_loaded=True), serve("b"))
+    stage.take(stage.scheduler.on_tick(0.0))
+    stage.ready()
+    b = stage.request("b")
+    assert stage.refused[b].code == "no_fit"
+    assert "keep_loaded" in stage.refused[b].message
+
+
+def test_idle_unload_stops_an_idle_serve_and_a_request_a_millisecond_before_wins() -> None:
+    stage = Stage(serve("a", idle_unload=10.0))
+    stage.load("a")
+    stage.to(9.999)
+    a = stage.request("a")
+    stage.to(15.0)
+    assert stage.phase("a") == "ready"
+    stage.served(a, "a")
+    stage.to(24.9)
+    assert stage.swaps == []
+    stage.to(25.0)
+    assert stage.swaps == [StartSwap(2, None, ("a",))]
+
+
+def test_many_waiters_end_the_linger_but_not_the_residency() -> None:
+    stage = Stage(serve("a"), serve("b"), swap_after=2, min_residency=10.0, linger=60.0, max_wait=100.0)
+    stage.load("a")
+    stage.request("a")
+    stage.request("b")
+    stage.request("b")
+    stage.to(9.9)
+    assert stage.phase("a") == "ready"
+    stage.to(10.0)
+    assert stage.phase("a") == "draining"
+
+
+def test_a_switch_does_not_wait_for_residency() -> None:
+    stage = Stage(serve("a"), serve("b"), min_residency=1000.0)
+    stage.load("a")
+    ticket = stage.switch("b")
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+    stage.ready()
+    assert ticket in stage.granted
+
+
+def test_held_serves_admit_nothing_new_until_released() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    stage.take(stage.scheduler.on_drain("a", 0.0))
+    assert stage.refused[stage.request("a")].code == "draining"
+    stage.take(stage.scheduler.on_drain("a", 0.0, held=False))
+    assert stage.request("a") in stage.granted
+
+
+def test_swap_timeout_bounds_the_wait_for_a_load() -> None:
+    stage = Stage(serve("a"), swap_timeout=7.0)
+    a = stage.request("a")
+    stage.to(7.0)
+    assert stage.refused[a].code == "swap_timeout"
+
+
+def test_a_reload_leaves_unchanged_serves_alone_and_restarts_a_changed_one_after_its_drain() -> None:
+    stage = Stage(serve("a"), serve("b", slot=None), serve("gone", slot=None))
+    stage.load("a")
+    stage.load("b")
+    stage.load("gone")
+    kept, changed = stage.request("a"), stage.request("b")
+    new = [serve("a", max_active=9), serve("b", slot=None, context=4096), serve("n", slot=None)]
+    stage.take(stage.scheduler.on_reload([Slot("gpu", swap=SwapPolicy())], new, stage.now))
+    assert stage.phase("a") == "ready"
+    assert stage.scheduler.seats["a"].serve.max_active == 9
+    assert stage.phase("b") == "draining"
+    assert [s.victims for s in stage.swaps] == [("gone",)]
+    stage.ready()
+    assert "gone" not in stage.scheduler.seats
+    stage.served(changed, "b")
+    stage.ready()
+    assert [s.target for s in stage.swaps] == ["b"]
+    assert stage.scheduler.seats["b"].serve.context == 4096
+    assert kept in stage.scheduler.seats["a"].leases
+    assert stage.request("n")
+    assert "n" in [s.target for s in stage.swaps]
+
+
+def test_shutdown_refuses_who_waits_and_lets_leases_end() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    a, b = stage.request("a"), stage.request("b")
+    stage.take(stage.scheduler.on_shutdown(stage.now))
+    assert stage.refused[b].code == "shutting_down"
+    assert stage.refused[stage.request("a")].code == "shutting_down"
+    assert a in stage.scheduler.seats["a"].leases
+    stage.take(stage.scheduler.cut_all("shutdown"))
+    assert stage.cut == [a]
+
+
+def test_unloading_a_starting_serve_cancels_it() -> None:
+    stage = Stage(serve("a"))
+    a = stage.request("a")
+    ticket = stage.unload("a")
+    assert stage.refused[a].code == "unloaded"
+    assert stage.cancelled == [1]
+    stage.ready(cancelled=True)
+    assert ticket in stage.granted
+    assert stage.phase("a") == "stopped"
+
+
+def test_an_adopted_serve_is_ready_at_once() -> None:
+    stage = Stage(serve("a"))
+    stage.take(stage.scheduler.on_adopted("a", 5.0))
+    assert stage.take(stage.scheduler.on_request(1, "a", 5.0)) == [Grant(1)]

@@ -1,0 +1,254 @@
+"""What holds in every story: Hypothesis tells thousands of them and checks after each event.
+
+never over budget; never a victim stopped with leases before its drain ended; no waiter lost; the head of a queue waits no
+longer than rule 6 allows while its target can start; nothing is left after everything ended.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Phase
+from stoker.request.lease.timing import timing
+
+NAMES = st.sampled_from("abcd")
+START = 3.0
+"""Every start that succeeds takes at most this long in these stories."""
+SERVICE = 40.0
+
+
+class Stories(RuleBasedStateMachine):
+    @initialize(memory=st.sampled_from([None, 4, 6, 10]), drain=st.sampled_from([0.0, 5.0]), data=st.data())
+    def begin(self, memory: int | None, drain: float, data: st.DataObject) -> None:
+        self.now = 0.0
+        self.memory = memory
+        self.drain = drain
+        policy = SwapPolicy(drain_timeout=drain, swap_after=data.draw(st.sampled_from([2, 8])), swap_timeout=1e9)
+        serves = [
+            Serve(
+                name=name,
+                slot="gpu",
+                memory=data.draw(st.integers(1, 5)),
+                max_active=data.draw(st.integers(1, 3)),
+                queue=5,
+                queue_timeout=data.draw(st.sampled_from([0.0, 30.0])),
+                idle_unload=data.draw(st.sampled_from([None, 20.0])),
+                stop_grace=1.0,
+            )
+            for name in "abcd"
+        ]
+        self.policy = policy
+        self.scheduler = Scheduler([Slot("gpu", memory=memory, swap=policy)], serves)
+        self.asked: dict[int, str] = {}
+        self.waiting: dict[int, float] = {}
+        self.holding: dict[int, str] = {}
+        self.swaps: dict[int, StartSwap] = {}
+        self.begun: dict[int, float] = {}
+        self.alive: set[str] = set()
+        self.draining_since: dict[str, float] = {}
+        self.wake: float | None = None
+        self.troubled = False
+        self.next = 0
+
+    # -- carrying out ----------------------------------------------------------------------------------------
+
+    def take(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Grant(id):
+                    if id in self.waiting:
+                        del self.waiting[id]
+                        if id > 0:
+                            assert self.asked[id] in self.alive
+                            self.holding[id] = self.asked[id]
+                case Reject(id, error):
+                    assert error.message
+                    assert self.waiting.pop(id, None) is not None, "refused somebody who did not wait"
+                case Cut(serve, leases, _):
+                    for lease in leases:
+                        assert self.holding.pop(lease) == serve
+                case StartSwap(generation, target, victims):
+                    for victim in victims:
+                        held = [id for id, name in self.holding.items() if name == victim]
+                        assert not held, f"{victim} is stopped under {held}"
+                        if target is not None:  # gone before the target starts
+                            self.alive.discard(victim)
+                    self.swaps[generation] = command
+                    self.begun[generation] = self.now
+                    if target is not None:
+                        self.alive.add(target)
+                case CancelSwap(generation):
+                    assert generation in self.swaps
+                case WakeAt(at):
+                    self.wake = at
+
+    def ask(self, name: str, counted: bool) -> None:
+        self.next += 1
+        id = self.next
+        self.asked[id] = name
+        self.waiting[id] = self.now
+        self.take(self.scheduler.on_request(id, name, self.now, counted))
+
+    # -- what may happen ---------------------------------------------------------------------------------------
+
+    @rule(name=NAMES, counted=st.booleans())
+    def request(self, name: str, counted: bool) -> None:
+        self.ask(name, counted)
+
+    @precondition(lambda self: self.holding)
+    @rule(data=st.data())
+    def served(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.holding)))
+        self.take(self.scheduler.on_served(id, self.holding.pop(id), self.now))
+
+    @precondition(lambda self: any(id > 0 for id in self.waiting))
+    @rule(data=st.data())
+    def leaves(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(id for id in self.waiting if id > 0)))
+        del self.waiting[id]
+        self.take(self.scheduler.on_cancel(id, self.asked[id], self.now))
+
+    @precondition(lambda self: self.swaps)
+    @rule(data=st.data(), outcome=st.sampled_from(["ready", "ready", "ready", "failed"]))
+    def swap_done(self, data: st.DataObject, outcome: str) -> None:
+        self.finish(data.draw(st.sampled_from(sorted(self.swaps))), outcome)
+
+    def finish(self, generation: int, outcome: str) -> None:
+        swap = self.swaps.pop(generation)
+        self.alive.difference_update(swap.victims)
+        error = StartFailed("it broke") if outcome == "failed" and swap.target else None
+        if error is not None:
+            self.troubled = True
+            self.alive.discard(str(swap.target))
+        self.take(self.scheduler.on_swap_done(generation, self.now, error))
+
+    @rule(data=st.data())
+    def exits(self, data: st.DataObject) -> None:
+        ready = [n for n, s in self.scheduler.seats.items() if s.phase in (Phase.READY, Phase.DRAINING)]
+        if ready:
+            name = data.draw(st.sampled_from(ready))
+            self.troubled = True
+            for id in [id for id, held in self.holding.items() if held == name]:
+                del self.holding[id]
+            self.alive.discard(name)
+            self.take(self.scheduler.on_exit(name, self.now, "gone"))
+
+    @rule(name=NAMES, drain=st.sampled_from([None, 0.0, 2.0]))
+    def switch(self, name: str, drain: float | None) -> None:
+        self.next += 1
+        self.troubled = True  # an operator may hold up the others: no bound is promised to them
+        self.asked[-self.next] = name
+        self.waiting[-self.next] = self.now
+        self.take(self.scheduler.on_switch(-self.next, name, self.now, drain))
+
+    @rule(name=NAMES)
+    def unload(self, name: str) -> None:
+        self.next += 1
+        self.troubled = True
+        self.asked[-self.next] = name
+        self.waiting[-self.next] = self.now
+        self.take(self.scheduler.on_unload(-self.next, name, self.now))
+
+    @rule(name=NAMES, held=st.booleans())
+    def hold(self, name: str, held: bool) -> None:
+        self.troubled = True
+        self.take(self.scheduler.on_drain(name, self.now, held))
+
+    @rule(name=NAMES, context=st.sampled_from([None, 1024]), places=st.integers(1, 3))
+    def reload(self, name: str, context: int | None, places: int) -> None:
+        self.troubled = True
+        fresh = []
+        for seat in self.scheduler.seats.values():
+            old = seat.pending or seat.serve
+            if seat.name == name:
+                old = Serve(
+                    name=name, slot="gpu", memory=old.memory, max_active=places, queue=5, context=context, stop_grace=1.0
+                )
+            fresh.append(old)
+        self.take(self.scheduler.on_reload([Slot("gpu", memory=self.memory, swap=self.policy)], fresh, self.now))
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.until(self.now + seconds)
+
+    def until(self, at: float) -> None:
+        """Ticks come when asked for, and no start takes longer than START."""
+        for _ in range(500):
+            due = [(self.begun[g] + START, g) for g in self.swaps]
+            times = [t for t, _ in due] + ([self.wake] if self.wake is not None else [])
+            moment = min(times, default=at + 1)
+            if moment > at:
+                break
+            self.now = max(self.now, moment)
+            if self.wake is not None and self.wake <= self.now:
+                self.wake = None
+                self.take(self.scheduler.on_tick(self.now))
+            for ends, generation in due:
+                if ends <= self.now and generation in self.swaps:
+                    self.finish(generation, "ready")
+        else:
+            raise AssertionError("the scheduler asks for ticks without end")
+        self.now = max(self.now, at)
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    @invariant()
+    def never_over_budget(self) -> None:
+        for room in self.scheduler.rooms.values():
+            assert sum(seat.weight for seat in room.seats if seat.name in self.alive) <= room.budget
+
+    @invariant()
+    def leases_are_those_that_were_granted(self) -> None:
+        known = {id for seat in self.scheduler.seats.values() for id in seat.leases}
+        assert known == set(self.holding)
+        for seat in self.scheduler.seats.values():
+            assert seat.active == sum(seat.leases.values())
+            if not self.troubled:
+                assert seat.active <= seat.serve.max_active
+
+    @invariant()
+    def no_waiter_is_lost(self) -> None:
+        queued = {id for seat in self.scheduler.seats.values() for id in [*seat.queue, *seat.unloads]}
+        assert queued == set(self.waiting)
+
+    @invariant()
+    def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:
+        for seat in self.scheduler.seats.values():
+            if seat.phase is Phase.READY and seat.has_place():
+                assert not any(w.counted for w in seat.queue.values())
+
+    @invariant()
+    def the_head_of_a_queue_is_not_starved(self) -> None:
+        if self.troubled:
+            return
+        for seat in self.scheduler.seats.values():
+            if seat.phase is Phase.READY or not seat.queue:
+                continue
+            others = len(self.scheduler.seats) - 1
+            bound = timing(seat).max_wait + (others + 1) * (self.drain + START)
+            assert self.now - seat.oldest <= bound + 1e-6
+
+    def teardown(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        self.take(self.scheduler.on_shutdown(self.now))
+        assert not [id for id in self.waiting if id > 0]
+        for command in self.scheduler.cut_all("end"):
+            self.take([command])
+        self.until(self.now + 100)
+        assert not self.holding
+        assert not self.swaps
+        for seat in self.scheduler.seats.values():
+            assert not seat.leases
+            assert not seat.queue
+            assert not seat.unloads
+
+
+TestStories = Stories.TestCase
+TestStories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
