@@ -1,0 +1,15 @@
+"""What the program costs, measured beside its peers. Run from the repository root.
+
+`python -m bench.overhead`  CPU, added time to first token and memory: direct, nginx, Stoker, other gateways
+`python -m bench.swap`      what a swap costs beyond the engine's own time; what hysteresis saves
+`python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
+
+machine    facts about where it ran, at the head of every output
+processes  children that are ended by pid whatever happens; CPU time, memory and pinning of a process tree
+exchange   one request and its reply as both ends know it (pure)
+upstream   the engine that costs nothing: a server process of its own
+load       the load generator: a process of its own that checks every byte it gets back
+figures    medians, percentiles and tables (pure)
+
+Method, definitions and results: docs/performance.md.
+"""

@@ -1,0 +1,81 @@
+"""The serves of a swap bench, as configuration text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """Two serves, `a` and `b`, in one slot. `weights` is empty for the scripted engine."""
+
+    name: str
+    title: str
+    serves: str
+    weights: tuple[Path, ...] = ()
+
+
+def llama(weights: tuple[Path, Path], about: str) -> Kind:
+    """Embedded llama.cpp."""
+    serves = "".join(
+        f"""
+[[serve]]
+name = "{name}"
+engine = "llama.cpp"
+embedded = true
+model = {json.dumps(str(path))}
+slot = "gpu0"
+context = 512
+parallel = 1
+threads = 1
+"""
+        for name, path in zip("ab", weights, strict=True)
+    )
+    return Kind("llama.cpp", f"embedded llama.cpp, {about}", serves, weights)
+
+
+def scripted(load: float, service: float) -> Kind:
+    """An engine that takes `load` seconds to come up and `service` seconds to answer."""
+    serves = "".join(
+        f"""
+[[serve]]
+name = "{name}"
+engine = "openai"
+cmd = {json.dumps(_scripted(name, load, service))}
+slot = "gpu0"
+parallel = 1
+"""
+        for name in "ab"
+    )
+    return Kind(f"scripted-{load:g}s", f"scripted engine, {load:g} s to load", serves)
+
+
+def _scripted(name: str, load: float, service: float) -> list[str]:
+    """The only place that knows the flags of `stoker.testing.scripted`."""
+    command = [sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", name]
+    return [*command, "--ready-after", f"{load:g}", "--first-event-after", f"{service:g}", "--tokens", "4"]
+
+
+HYSTERESIS_OFF = '[swap]\npatience = 0\nmin_residency = "0s"\nlinger = "0s"\nmax_wait = "0s"\n'
+HYSTERESIS_ON = ""
+"""The defaults."""
+
+
+def configuration(kind: Kind, folder: Path, port: int, swap: str) -> str:
+    """The whole file. The caller's key is in the environment, as STOKER_BENCH_KEY."""
+    return f"""\
+[front_door]
+host = "127.0.0.1"
+port = {port}
+keys = [{{ name = "bench", value = "env:STOKER_BENCH_KEY", scope = "admin" }}]
+
+[paths]
+state = {json.dumps(str(folder / "state"))}
+logs = {json.dumps(str(folder / "logs"))}
+
+{swap}
+[slots.gpu0]
+devices = [0]
+{kind.serves}"""

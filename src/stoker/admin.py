@@ -1,0 +1,185 @@
+"""What operators and their tools ask: status, switch, unload, drain, reload, cancel, decisions."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from stoker import __version__
+from stoker.domain.access import Scope, Settings
+from stoker.domain.errors import ClientError, ConfigError
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
+from stoker.fleet import report
+from stoker.fleet.conductor import Conductor
+from stoker.flow import Flow
+from stoker.request.accept.door import Caller, require
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+
+
+class Ask(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of an admin request; which fields count depends on the verb."""
+
+    serve: str | None = None
+    force: bool = False
+    drain_timeout: float | None = None
+    request_id: str | None = None
+
+
+class Admin:
+    """Answers in records; `front` puts them on the wire."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        conductor: Conductor,
+        flow: Flow,
+        store: DecisionLog,
+        metrics: Metrics,
+        clock: Clock,
+        reload: Callable[[], dict[str, Any]],
+    ) -> None:
+        self.settings = settings
+        self._conductor = conductor
+        self._flow = flow
+        self._store = store
+        self._metrics = metrics
+        self._clock = clock
+        self._reload = reload
+        self._started = time.time()
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """The status document; docs/http.md has its fields."""
+        door = self.settings.front_door
+        now = self._clock.now()
+        kept = self._store.statistics()
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "started_at": self._started,
+            "draining": self._flow.is_draining,
+            "frontdoor": {
+                "auth": "keys" if door.auth and door.keys else "none",
+                "host": door.host,
+                "port": door.port,
+                "base_url": f"http://{_host(door.host)}:{door.port}/v1",
+                "max_active_generations": sum(s.max_active for s in self._flow.names.serves),
+                "in_flight": len(self._flow.active),
+            },
+            "model_slot": report.model_slot(self._conductor),
+            "slots": report.slots(self._conductor, now),
+            "serves": report.serves(self._conductor, now),
+            "decisions": {"kept": kept.kept, "dropped": kept.dropped},
+        }
+
+    def metrics(self) -> bytes:
+        return self._metrics.render(self.status())
+
+    def model(self, name: str, serve: Serve) -> dict[str, Any]:
+        """One entry of /v1/models, in a form that OpenAI and Anthropic clients both read."""
+        seat = self._conductor.scheduler.seats.get(serve.name)
+        return {
+            "id": name,
+            "object": "model",
+            "created": int(self._started),
+            "owned_by": "stoker",
+            "type": "model",
+            "display_name": name,
+            "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started)),
+            "context_length": serve.context,
+            "stoker": {
+                "serve": serve.name,
+                "state": seat.phase.value if seat is not None else "stopped",
+                "dialects": sorted(serve.dialects),
+                "modalities": list(serve.modalities),
+            },
+        }
+
+    # -- doing -------------------------------------------------------------------------------------------------------
+
+    async def answer(
+        self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]
+    ) -> tuple[int, dict[str, Any]]:
+        """(status, answer) for /admin/VERB. Raises ClientError 403 (scope), 404 (verb, serve, request), 405, 400."""
+        head, _, rest = verb.partition("/")
+        if head == "decisions":
+            require(caller, Scope.OBSERVE)
+            return 200, self._decisions(rest, query)
+        require(caller, Scope.ADMIN)
+        verbs = {
+            "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
+            "reload": self._do_reload, "cancel": self._cancel,
+        }  # fmt: skip
+        if head not in verbs or rest:
+            raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {', '.join(verbs)}", status=404)
+        if method != "POST":
+            raise ClientError(f"{method} is not for /admin/{head}: use POST", code="wrong_method", status=405)
+        try:
+            ask = msgspec.json.decode(body or b"{}", type=Ask)
+        except msgspec.DecodeError as error:
+            raise ClientError(f"the body of /admin/{head} is wrong: {error}", code="bad_json") from None
+        return 200, await verbs[head](ask)
+
+    async def _switch(self, ask: Ask) -> dict[str, Any]:
+        serve = self._named(ask)
+        began = self._clock.now()
+        done = await self._conductor.switch(serve.name, ask.drain_timeout, ask.force)
+        return {"serve": serve.name, "seconds": self._clock.now() - began, "phases": done.phases}
+
+    async def _unload(self, ask: Ask) -> dict[str, Any]:
+        serve = self._named(ask)
+        began = self._clock.now()
+        await self._conductor.unload(serve.name, ask.drain_timeout)
+        return {"serve": serve.name, "seconds": self._clock.now() - began}
+
+    async def _drain(self, ask: Ask) -> dict[str, Any]:
+        return self._hold(ask, True)
+
+    async def _undrain(self, ask: Ask) -> dict[str, Any]:
+        return self._hold(ask, False)
+
+    def _hold(self, ask: Ask, held: bool) -> dict[str, Any]:
+        if ask.serve is None:
+            self._flow.is_draining = held
+        else:
+            self._conductor.hold(self._named(ask).name, held)
+        return {"serve": ask.serve, "draining": held}
+
+    async def _do_reload(self, ask: Ask) -> dict[str, Any]:
+        try:
+            return self._reload()
+        except ConfigError as error:
+            text = f"nothing was changed, the new configuration has problems:\n{error.message}"
+            raise ClientError(text, code="config_error") from None
+
+    async def _cancel(self, ask: Ask) -> dict[str, Any]:
+        if not ask.request_id or not self._flow.cancel(ask.request_id):
+            raise ClientError(f"no request {ask.request_id!r} is under way", code="no_request", status=404)
+        return {"request_id": ask.request_id, "cancelled": True}
+
+    def _decisions(self, request_id: str, query: Mapping[str, str]) -> dict[str, Any]:
+        if request_id:
+            found = self._store.find(request_id)
+            if found is None:
+                raise ClientError(f"no decision is kept under {request_id[:80]!r}", code="no_decision", status=404)
+            return {"decision": msgspec.to_builtins(found)}
+        limit = query.get("limit", "50")
+        if not limit.isdigit():
+            raise ClientError("limit must be a number", code="bad_field", param="limit")
+        return {"decisions": [msgspec.to_builtins(d) for d in self._store.recent(min(int(limit), 10_000))]}
+
+    def _named(self, ask: Ask) -> Serve:
+        if not ask.serve:
+            raise ClientError("'serve' is missing: which one?", code="bad_field", param="serve")
+        return self._flow.names.resolve(ask.serve, lambda names: True)
+
+
+def _host(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::") else host

@@ -1,0 +1,302 @@
+"""The one place that wires everything together.
+
+`run` holds the state directory's lock, opens both doors (TCP, and the control socket that needs no key), adopts what an
+earlier control plane left running, and serves until a signal. Shutting down is a readable list: refuse who waits, let
+streams end, cut what is left, stop the serves (or leave them), write the last decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from stoker.admin import Admin
+from stoker.domain.access import Settings
+from stoker.domain.decision import Decision
+from stoker.domain.errors import ConfigError, StokerError
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
+from stoker.fleet.conductor import Conductor, SwapReport
+from stoker.fleet.supervisor import Supervisor
+from stoker.flow import Flow
+from stoker.front import Front
+from stoker.request.accept.door import Door
+from stoker.request.accept.wire import WireProtocol
+from stoker.request.decide.names import Names
+from stoker.request.relay.pool import Pool
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+from stoker.store.state import StateDir
+
+log = logging.getLogger("stoker.app")
+Announce = Callable[[str], None]
+BACKLOG = 2048
+
+
+class SystemClock:
+    """Real time."""
+
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+
+
+def run(
+    settings: Settings,
+    *,
+    leave_running: bool = False,
+    announce: Announce = print,
+    reload: Callable[[], Settings] | None = None,
+    force: frozenset[str] = frozenset(),
+) -> int:
+    """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 when it could not begin.
+
+    A second signal ends at once: streams are cut, serves still get their stop.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            state = StateDir(Path(settings.paths.state))
+            state.lock()
+            held.callback(state.close)
+            held.enter_context(_logging(settings))
+            sockets = [_listen(settings), _listen_locally(state)]
+        except (StokerError, OSError) as error:
+            announce(f"stoker: {error}")
+            return 1
+        held.callback(_close, sockets, state)
+        application = Application(settings, announce, reload, force, leave_running)
+        return _event_loop()(application.serve(sockets))
+
+
+class Application:
+    """Everything, wired."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        announce: Announce,
+        reload: Callable[[], Settings] | None,
+        force: frozenset[str],
+        leave_running: bool,
+    ) -> None:
+        self.settings = settings
+        self._announce = announce
+        self._read = reload
+        self._force = force
+        self._leave_running = leave_running
+
+    async def serve(self, sockets: list[socket.socket]) -> int:
+        """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
+        settings = self.settings
+        clock: Clock = SystemClock()
+        self.pool = Pool()
+        self.store = DecisionLog(Path(settings.paths.state) / "decisions.db", settings.paths.decisions)
+        self.metrics = Metrics()
+        supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"))
+        self.conductor = Conductor(settings.slots, settings.serves, supervisor, clock, self._swapped, self.pool.drop)
+        self.conductor.forced |= self._force
+        names = Names(settings.serves)
+        self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
+        self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload)
+        self.front = Front(self.flow, Door(settings.front_door), self.admin)
+        server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace)
+        adopting = asyncio.get_running_loop().create_task(self._begin(), name="begin")
+        try:
+            await server.serve(sockets)
+        finally:
+            adopting.cancel()
+            await asyncio.gather(adopting, return_exceptions=True)
+            await self.conductor.close(self._leave_running)
+            self.pool.close()
+            self.store.close()
+        self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
+        return 0
+
+    def _uvicorn(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            self.front,  # type: ignore[arg-type]
+            http=WireProtocol,
+            ws="none",
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=max(1, round(self.settings.front_door.shutdown_grace) + 2),
+        )
+
+    async def _begin(self) -> None:
+        door = self.settings.front_door
+        adopted = await self.conductor.begin()
+        for name in adopted:
+            self._announce(f"adopted {name}, which was still running")
+        self._announce(f"listening on http://{door.host}:{door.port}")
+        if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
+            self._announce(f'warning: auth = "none" on {door.host}: whoever reaches this port may use your models')
+
+    # -- what the parts tell each other --------------------------------------------------------------------------
+
+    def _seal(self, decision: Decision) -> None:
+        self.store.record(decision)
+        self.metrics.observe(decision)
+
+    def _swapped(self, report: SwapReport) -> None:
+        name = report.serve or ",".join(report.victims)
+        self.metrics.observe_swap(name, report.slot, report.outcome, report.phases)
+        if report.outcome == "failed" and report.serve is not None:
+            self.metrics.observe_load_failure(report.serve)
+        seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start"))
+        log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+
+    def _note(self, serve: str, text: str) -> None:
+        log.warning("serve %s: %s", serve, text)
+
+    def _reload(self) -> dict[str, Any]:
+        """Read the configuration again and change what changed. Raises ConfigError, and changes nothing then."""
+        if self._read is None:
+            raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
+        fresh = self._read()
+        old = {serve.name: serve for serve in self.settings.serves}
+        new = {serve.name: serve for serve in fresh.serves}
+        problems = _fixed(self.settings, fresh)
+        self.conductor.reload(fresh.slots, fresh.serves)
+        self.flow.names = Names(fresh.serves)
+        self.flow.front_door = fresh.front_door
+        self.front.door = Door(fresh.front_door)
+        self.settings = self.admin.settings = fresh
+        return {
+            "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),
+            "added": sorted(new.keys() - old.keys()),
+            "removed": sorted(old.keys() - new.keys()),
+            "problems": problems,
+        }
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server with Stoker's way to stop."""
+
+    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float) -> None:
+        super().__init__(config)
+        self._conductor = conductor
+        self._grace = grace
+        self._loop = asyncio.get_running_loop()
+        self._draining: asyncio.Task[None] | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, the second ends. Not kept for raising again: an orderly end is exit code 0."""
+        if self.should_exit:
+            self.force_exit = True
+            self._loop.call_soon_threadsafe(self._cut)
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
+        try:
+            await super().shutdown(sockets)
+        finally:
+            self._draining.cancel()
+            await asyncio.gather(self._draining, return_exceptions=True)
+
+    def _cut(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+
+
+def _differs(old: Serve, new: Serve) -> bool:
+    return old != new
+
+
+def _fixed(old: Settings, new: Settings) -> list[str]:
+    """What a reload cannot change."""
+    problems: list[str] = []
+    if (old.front_door.host, old.front_door.port) != (new.front_door.host, new.front_door.port):
+        problems.append("front_door.host and port change only with a restart")
+    if old.front_door.prefixes != new.front_door.prefixes:
+        problems.append("front_door.prefixes change only with a restart")
+    if old.paths != new.paths:
+        problems.append("[paths] change only with a restart")
+    return problems
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """The TCP door. Raises OSError naming the address."""
+    host, port = settings.front_door.host, settings.front_door.port
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise OSError(
+            f"cannot listen on {host}:{port}: {error.strerror}; `stoker up --port N` takes another"
+        ) from error
+    sock.setblocking(False)
+    return sock
+
+
+def _listen_locally(state: StateDir) -> socket.socket:
+    """The control socket: mode 0600, so no key is needed."""
+    path = state.socket_path
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        sock.bind(str(path))
+    finally:
+        os.umask(before)
+    sock.listen(64)
+    sock.setblocking(False)
+    return sock
+
+
+def _close(sockets: list[socket.socket], state: StateDir) -> None:
+    for sock in sockets:
+        sock.close()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(state.socket_path)
+
+
+@contextlib.contextmanager
+def _logging(settings: Settings) -> Iterator[None]:
+    """Stoker's own log: `LOGS/stoker.log`, bounded."""
+    Path(settings.paths.logs).mkdir(parents=True, exist_ok=True, mode=0o700)
+    handler = RotatingFileHandler(
+        Path(settings.paths.logs) / "stoker.log", maxBytes=settings.paths.log_bytes, backupCount=1, delay=True
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    loggers = [logging.getLogger("stoker"), logging.getLogger("uvicorn.error")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if logger.name == "stoker" else logging.ERROR)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+        handler.close()
+
+
+def _event_loop() -> Callable[[Any], int]:
+    """uvloop where it is there; asyncio's own elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    if sys.version_info >= (3, 12):
+        return uvloop.run
+    return lambda main: asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main)

@@ -1,0 +1,347 @@
+"""Carries out what the lease scheduler decides; its only caller.
+
+`acquire` is synchronous: a Lease when one is free, else a Future that Grant or Reject resolves. One timer is armed for
+WakeAt. Each StartSwap is one task, owned by the conductor: stop the victims, start the target, report what came of it.
+Between a request and its lease stand no task, no queue and no tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stoker.domain.errors import ClientError, OurBug, StartFailed, StokerError
+from stoker.domain.lease import Lease
+from stoker.domain.protocols import Clock, Fleet, Running
+from stoker.domain.serve import Serve, Slot
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Phase, Seat
+
+log = logging.getLogger("stoker.fleet")
+
+
+@dataclass(slots=True)
+class SwapReport:
+    """What a swap did; times in seconds. `outcome` is `ready`, `failed`, `cancelled` or `stopped`."""
+
+    generation: int
+    serve: str | None
+    slot: str
+    victims: tuple[str, ...]
+    outcome: str = "running"
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request, a switch or an unload that the scheduler has not answered."""
+
+    serve: str
+    future: asyncio.Future[Any]
+    since: float
+    is_request: bool = True
+
+
+class Conductor:
+    """See the module's docstring. All methods belong to the event loop's thread."""
+
+    def __init__(
+        self,
+        slots: Iterable[Slot],
+        serves: Iterable[Serve],
+        fleet: Fleet,
+        clock: Clock,
+        on_swap: Callable[[SwapReport], None] = lambda report: None,
+        on_gone: Callable[[str, int], None] = lambda host, port: None,
+    ) -> None:
+        self.scheduler = Scheduler(slots, serves)
+        self.running: dict[str, Running] = {}
+        self.forced: set[str] = set()
+        """Rejected and blocked serves that the operator lets run."""
+        self.last_swap: dict[str, SwapReport] = {}
+        self._fleet = fleet
+        self._clock = clock
+        self._on_swap = on_swap
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._leases: dict[int, Lease] = {}
+        self._swaps: dict[int, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
+        self._released = asyncio.Event()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
+        """The right to use a serve now, or a Future of it. Raises StokerError when it is refused at once.
+
+        Whoever waits may cancel the Future, or set an exception: its place in the queue is free then, and a lease
+        granted in that very moment is released.
+        """
+        seat = self.scheduler.seats[name]
+        if seat.phase is Phase.STOPPED:
+            self._check(seat)
+        id = next(self._ids)
+        now = self._clock.now()
+        commands = self.scheduler.on_request(id, name, now, counted)
+        if len(commands) == 1 and type(commands[0]) is Grant:
+            return self._lease(id, name, now, 0.0)
+        waiting = self._wait(id, name, now, is_request=True)
+        self._carry_out(commands)
+        if waiting.done():
+            lease: Lease = waiting.result()
+            return lease
+        return waiting
+
+    def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting[id] = _Waiting(name, future, now, is_request)
+        if is_request:
+            future.add_done_callback(lambda _: self._settled(id))
+        else:
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
+        return future
+
+    def _settled(self, id: int) -> None:
+        """A waiter's Future was resolved, by us or by the one who waited."""
+        waiting = self._waiting.pop(id, None)
+        if waiting is not None:  # it left: nothing was granted
+            self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
+
+    def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
+        lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
+        return lease
+
+    def _release(self, lease: Lease) -> None:
+        self._leases.pop(lease.id, None)
+        if self._closing:
+            self._released.set()
+        commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
+        if commands:
+            self._carry_out(commands)
+
+    # -- the operator --------------------------------------------------------------------------------------------
+
+    async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
+        """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
+        back, or on its way. On cancel the switch goes on.
+        """
+        seat = self.scheduler.seats[name]
+        if force:
+            self.forced.add(name)
+        if seat.phase is Phase.STOPPED:
+            self._check(seat)
+        before = self.last_swap.get(name)
+        id = next(self._ids)
+        future = self._wait(id, name, self._clock.now(), is_request=False)
+        self._carry_out(self.scheduler.on_switch(id, name, self._clock.now(), drain_timeout))
+        await asyncio.shield(future)
+        report = self.last_swap.get(name)
+        return report if report is not None and report is not before else self._nothing(seat)
+
+    async def unload(self, name: str, drain_timeout: float | None = None) -> None:
+        """Drain and stop; returns when it is gone. On cancel the unload goes on."""
+        id = next(self._ids)
+        future = self._wait(id, name, self._clock.now(), is_request=False)
+        self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
+        await asyncio.shield(future)
+
+    def hold(self, name: str, held: bool) -> None:
+        """Drain (admit nothing new) or undrain one serve."""
+        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
+
+    def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
+        """Change to a new configuration; only what changed is touched."""
+        self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def begin(self) -> list[str]:
+        """Adopt what runs, then load what is to be kept loaded. Returns the adopted serves' names."""
+        adopted: list[str] = []
+        for running in await self._fleet.adopt([s.serve for s in self.scheduler.seats.values()], self._exited):
+            name = running.serve.name
+            seat = self.scheduler.seats[name]
+            fit = victims_for(seat)
+            if isinstance(fit, Victims) and not fit.seats:
+                self.running[name] = running
+                self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
+                adopted.append(name)
+            else:
+                log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
+                await self._fleet.stop(name, seat.serve.stop_grace)
+        self._carry_out(self.scheduler.on_tick(self._clock.now()))
+        return adopted
+
+    async def drain(self, grace: float) -> None:
+        """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
+        self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
+        self._closing = True
+        try:
+            async with asyncio.timeout(grace):
+                while self._leases:
+                    self._released.clear()
+                    await self._released.wait()
+        except TimeoutError:
+            log.warning("%d requests did not end within %.0f s and are cut", len(self._leases), grace)
+        finally:
+            self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
+
+    async def close(self, leave_running: bool) -> None:
+        """After `drain`: give up swaps under way and the fleet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        tasks = list(self._swaps.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._fleet.close(leave_running)
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Grant(id):
+                    self._grant(id)
+                case Reject(id, error):
+                    waiting = self._waiting.pop(id, None)
+                    if waiting is not None and not waiting.future.done():
+                        waiting.future.set_exception(error)
+                case Cut(_, leases, reason):
+                    self._cut(leases, reason)
+                case StartSwap():
+                    self._start_swap(command)
+                case CancelSwap(generation):
+                    task = self._swaps.get(generation)
+                    if task is not None:
+                        task.cancel()
+                case WakeAt(at):
+                    self._arm(at)
+
+    def _grant(self, id: int) -> None:
+        waiting = self._waiting.pop(id, None)
+        if waiting is None:
+            return
+        now = self._clock.now()
+        if not waiting.is_request:
+            if not waiting.future.done():
+                waiting.future.set_result(None)
+        elif waiting.future.done():  # left in this very moment
+            self._carry_out(self.scheduler.on_served(id, waiting.serve, now))
+        else:
+            waiting.future.set_result(self._lease(id, waiting.serve, now, now - waiting.since))
+
+    def _cut(self, leases: tuple[int, ...], reason: str) -> None:
+        for id in leases:
+            lease = self._leases.pop(id, None)
+            if lease is not None and lease.on_cut is not None:
+                lease.on_cut(reason)
+
+    def _arm(self, at: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at is not None and not self._closing:
+            delay = max(0.0, at - self._clock.now())
+            self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._carry_out(self.scheduler.on_tick(self._clock.now()))
+
+    # -- swaps -----------------------------------------------------------------------------------------------------
+
+    def _start_swap(self, command: StartSwap) -> None:
+        name = command.target or command.victims[0]
+        seat = self.scheduler.seats[name]
+        swap = seat.room.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, seat.room.slot.name, command.victims)
+        report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
+        graces = {victim: self.scheduler.seats[victim].serve.stop_grace for victim in command.victims}
+        serve = seat.serve if command.target is not None else None
+        task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
+        self._swaps[command.generation] = task
+
+    async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
+        """One swap, whatever becomes of it: the scheduler hears of it in every case."""
+        began = time.monotonic()
+        error: StokerError | None = None
+        cancelled = False
+        try:
+            for victim in graces:
+                self._gone(victim)
+            await asyncio.gather(*(self._fleet.stop(victim, grace) for victim, grace in graces.items()))
+            report.phases["stop"] = time.monotonic() - began
+            if serve is not None:
+                began = time.monotonic()
+                self.running[serve.name] = running = await self._fleet.start(serve, self._exited)
+                report.phases["start"] = time.monotonic() - began
+                report.phases.update({k[:-2]: float(v) for k, v in running.facts.items() if k.endswith("_s")})
+            report.outcome = "ready" if serve is not None else "stopped"
+        except asyncio.CancelledError:
+            cancelled = True
+            report.outcome = "cancelled"
+        except StokerError as failure:
+            error = failure
+        except Exception as bug:
+            log.exception("swap %s broke", report.generation)
+            error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
+        finally:
+            self._swaps.pop(report.generation, None)
+            if error is not None:
+                report.outcome = "failed"
+                log.warning("serve %s did not start: %s", report.serve, error.message)
+            for name in (report.serve, *report.victims):
+                if name is not None:
+                    self.last_swap[name] = report
+            self._on_swap(report)
+            self._carry_out(self.scheduler.on_swap_done(report.generation, self._clock.now(), error, cancelled))
+
+    def _exited(self, name: str, detail: str) -> None:
+        """The fleet noticed an exit that nobody asked for."""
+        log.warning("serve %s ended by itself: %s", name, detail)
+        self._gone(name)
+        self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail))
+
+    def _gone(self, name: str) -> None:
+        running = self.running.pop(name, None)
+        if running is not None:
+            self._on_gone(running.target.host, running.target.port)
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _check(self, seat: Seat) -> None:
+        """Everything that can be known before a running serve is touched. Raises StokerError."""
+        serve = seat.serve
+        if serve.needs_force and serve.name not in self.forced:
+            reason = f" ({serve.reason})" if serve.reason else ""
+            command = f"stoker slot switch {serve.name} --force"
+            text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` runs it all the same"
+            raise ClientError(text, code="needs_force", status=403, param="model")
+        fit = victims_for(seat)
+        if isinstance(fit, Never):
+            return  # the scheduler says it better
+        problems = self._fleet.check(serve)
+        if problems:
+            text = f"serve '{serve.name}' cannot start: {'; '.join(problems)}"
+            raise StartFailed(text, code="cannot_start", retry_after=30.0)
+
+    def _nothing(self, seat: Seat) -> SwapReport:
+        return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of what is held now; all zero once everything has ended."""
+        return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": len(self._swaps)}

@@ -1,0 +1,291 @@
+"""One request on one screen.
+
+    accept   who is it, what is asked, how large is it            -> Caller, Route, body
+    codec    what does the body say                               -> Top
+    decide   which serve is meant, and does it speak this         -> Serve
+    lease    may it run now                                       -> Lease, at once or after a wait
+    relay    the upstream call, streamed both ways
+    finally  the lease is released, the decision sealed: here and nowhere else
+
+Whatever goes wrong on the way is a StokerError, told once, in the caller's dialect. A client that leaves ends the
+request wherever it stands: `_left`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+from stoker.domain.access import FrontDoor
+from stoker.domain.decision import Candidate, Decision
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import CapacityError, OurBug, StokerError, UpstreamError
+from stoker.domain.lease import Lease
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
+from stoker.request.accept.body import ClientLeft, read_body
+from stoker.request.accept.door import Caller
+from stoker.request.accept.wire import Wire
+from stoker.request.codec.edits import edit
+from stoker.request.codec.peek import Top, peek
+from stoker.request.decide.context import check_context, may_exceed
+from stoker.request.decide.names import Names, check_dialect
+from stoker.request.relay.headers import request_head
+from stoker.request.relay.pool import Pool
+from stoker.request.relay.relay import Limits, Outgoing, Relay
+from stoker.request.relay.reply import Reply
+from stoker.request.relay.tokens import count
+
+log = logging.getLogger("stoker.flow")
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+_GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
+
+
+class Leases(Protocol):
+    """What flow needs of the conductor."""
+
+    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
+        """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
+
+
+class Call:
+    """One request under way."""
+
+    __slots__ = ("began", "decision", "headers", "is_left", "lease", "relay", "reply", "waiting")
+
+    def __init__(self, reply: Reply, decision: Decision, began: float, headers: list[tuple[bytes, bytes]]) -> None:
+        self.reply = reply
+        self.decision = decision
+        self.began = began
+        self.headers = headers
+        self.lease: Lease | None = None
+        self.waiting: asyncio.Future[Lease] | None = None
+        self.relay: Relay | None = None
+        self.is_left = False
+
+
+class Flow:
+    """Serves inference requests. `cancel(request_id)` ends one from outside."""
+
+    def __init__(
+        self,
+        front_door: FrontDoor,
+        names: Names,
+        leases: Leases,
+        pool: Pool,
+        clock: Clock,
+        seal: Callable[[Decision], None],
+        note: Callable[[str, str], None] = lambda serve, text: None,
+    ) -> None:
+        self.names = names
+        self.front_door = front_door
+        self.active: dict[str, Call] = {}
+        self.is_draining = False
+        self._leases = leases
+        self._pool = pool
+        self._clock = clock
+        self._seal = seal
+        self._note = note
+        self._loop = asyncio.get_running_loop()
+        self._ids = itertools.count(1)
+        self._prefix = f"req_{os.urandom(6).hex()}_"
+        self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+
+    def open(self, wire: Wire, headers: list[tuple[bytes, bytes]], given_id: bytes, path: str) -> Call:
+        """A request has come; its decision is open. The client's own request id is kept if it is plain."""
+        request_id = given_id.decode() if _GIVEN_ID.match(given_id) else f"{self._prefix}{next(self._ids):x}"
+        decision = Decision(id=request_id, at=self._clock.wall(), endpoint=path)
+        return Call(Reply(wire, None, request_id, self._loop), decision, self._clock.now(), headers)
+
+    async def serve(
+        self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]
+    ) -> None:
+        """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
+        call.reply.dialect = endpoint.dialect
+        await self._guarded(call, caller, self._infer(call, caller, endpoint, receive, headers))
+
+    async def upstream(
+        self, call: Call, caller: Caller, serve: Serve, counted: bool, method: str, path: str, body: bytes
+    ) -> None:
+        """One request of /upstream/SERVE/PATH, passed on as it is. Never raises but CancelledError."""
+        await self._guarded(call, caller, self._pass(call, serve, counted, method, path, body))
+
+    async def _infer(
+        self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]
+    ) -> None:
+        body = await read_body(receive, headers, self.front_door.body_limit)
+        top = peek(body)
+        serve = self._decide(call, caller, endpoint, top)
+        if may_exceed(serve.context, len(body), top.output_budget()) and endpoint.generates:
+            await self._check_context(call, serve, endpoint, top, body)
+        lease = await self._lease(call, serve, endpoint.generates)
+        edited = edit(body, top, endpoint.dialect, lease.target.served_name)
+        if edited.changes:
+            call.decision.translation = ",".join(edited.changes)
+            call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
+        plain = edited.remove_usage
+        head = request_head(b"POST", endpoint.path, lease.target, call.headers, len(edited.body), plain)
+        await self._relay(call, lease, Outgoing(head, edited.body, endpoint.dialect, edited.remove_usage))
+
+    async def _pass(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
+        lease = await self._lease(call, serve, counted)
+        head = request_head(method.encode(), path, lease.target, call.headers, len(body), plain=False)
+        await self._relay(call, lease, Outgoing(head, body, None))
+
+    async def _guarded(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
+        """The frame around every request: who is counted in is counted out, and the lease ends, here."""
+        reply, decision = call.reply, call.decision
+        entered = False
+        self.active[decision.id] = call
+        reply.wire.on_lost = lambda: self._left(call)
+        try:
+            if self.is_draining:
+                raise CapacityError("Stoker is draining: nothing new is admitted", code="draining", retry_after=5.0)
+            caller.enter()
+            entered = True
+            decision.key = caller.key.name
+            await work
+            decision.outcome = "served" if reply.status < 400 else "refused"
+        except StokerError as error:
+            self._failed(call, error)
+        except (ClientLeft, _WaiterGone):
+            decision.outcome = "client_left"
+            reply.abandon()
+        except asyncio.CancelledError:
+            decision.outcome = "cut"
+            reply.fail(CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0))
+            raise
+        except Exception:
+            log.exception("request %s broke inside Stoker", decision.id)
+            self._failed(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
+        finally:
+            work.close()
+            if call.lease is not None:
+                call.lease.release()
+            if entered:
+                caller.leave()
+            reply.wire.on_lost = None
+            self.active.pop(decision.id, None)
+            self._close(call)
+
+    def cancel(self, request_id: str) -> bool:
+        """End a request from outside (the operator). False if no such request is under way."""
+        call = self.active.get(request_id)
+        if call is None:
+            return False
+        if call.relay is not None:
+            call.relay.cut("cancelled by the operator")
+        elif call.waiting is not None and not call.waiting.done():
+            call.waiting.set_exception(CapacityError("the request was cancelled by the operator", code="cut"))
+        return True
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, call: Call, caller: Caller, endpoint: Endpoint, top: Top) -> Serve:
+        decision = call.decision
+        decision.model = top.model[:200]
+        decision.stream = bool(top.stream)
+        if top.stream and endpoint.streams:
+            call.reply.expect_stream(self.front_door.commit_after)
+        serve = self.names.resolve(top.model, caller.may_use)
+        try:
+            check_dialect(serve, endpoint.dialect, endpoint.path)
+        except StokerError as error:
+            decision.candidates = [Candidate(serve.name, error.code)]
+            raise
+        decision.candidates = [Candidate(serve.name)]
+        decision.serve = serve.name
+        call.reply.headers.append((b"x-stoker-serve", serve.name.encode()))
+        return serve
+
+    async def _check_context(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
+        """Ask the engine to count before a place is taken; a cold serve is loaded first. Unknown counts pass."""
+        lease = await self._lease(call, serve, counted=False)
+        try:
+            asked = edit(body, top, endpoint.dialect, lease.target.served_name).body
+            tokens = await count(self._pool, lease.target, endpoint.dialect, asked)
+        finally:
+            lease.release()
+            call.lease = None
+        if call.is_left:
+            raise ClientLeft
+        if tokens is not None and serve.context is not None:
+            check_context(serve.name, serve.context, tokens, top.output_budget())
+
+    async def _lease(self, call: Call, serve: Serve, counted: bool) -> Lease:
+        got = self._leases.acquire(serve.name, counted)
+        if isinstance(got, Lease):
+            lease = got
+        else:
+            call.waiting = got
+            try:
+                lease = await got
+            finally:
+                call.waiting = None
+        call.lease = lease
+        if lease.waited:
+            call.decision.queued = (call.decision.queued or 0.0) + lease.waited
+        if call.is_left:
+            raise ClientLeft
+        return lease
+
+    async def _relay(self, call: Call, lease: Lease, outgoing: Outgoing) -> None:
+        relay = call.relay = Relay(call.reply, self._pool, self._limits)
+        lease.on_cut = relay.cut
+        call.reply.first_write = lambda: self._first(call)
+        call.decision.attempts += 1
+        try:
+            await relay.run(lease.target, outgoing)
+        finally:
+            usage, decision = relay.usage, call.decision
+            decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached
+            if relay.detail:
+                self._note(lease.serve, f"HTTP {relay.upstream_status} to {decision.id}")
+
+    def _first(self, call: Call) -> None:
+        call.decision.ttft = self._clock.now() - call.began
+
+    def _left(self, call: Call) -> None:
+        """The client is gone: whatever the request stands at ends now."""
+        call.is_left = True
+        if call.relay is not None:
+            call.relay.leave()
+        elif call.waiting is not None and not call.waiting.done():
+            call.waiting.set_exception(_WaiterGone())
+
+    def _failed(self, call: Call, error: StokerError) -> None:
+        decision = call.decision
+        decision.reason = error.code
+        if call.is_left:
+            decision.outcome = "client_left"
+            call.reply.abandon()
+            return
+        decision.outcome = _outcome(error)
+        if call.reply.is_committed and not call.reply.streams:
+            call.reply.break_off()
+        else:
+            call.reply.fail(error, close=decision.model == "")
+
+    def _close(self, call: Call) -> None:
+        decision = call.decision
+        decision.status = call.reply.status
+        decision.latency = self._clock.now() - call.began
+        self._seal(decision)
+
+
+class _WaiterGone(Exception):
+    """The client left while it waited."""
+
+
+def _outcome(error: StokerError) -> str:
+    if error.code in ("cut", "stalled"):
+        return error.code
+    if isinstance(error, OurBug):
+        return "bug"
+    return "upstream_failed" if isinstance(error, UpstreamError) else "refused"

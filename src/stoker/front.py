@@ -1,0 +1,192 @@
+"""The front door: what a method and a path lead to.
+
+1. health is answered to everybody
+2. Host, Origin, key: refused before it is said whether the path exists
+3. the route; inference goes to `flow`, the rest is answered here or in `admin`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stoker.admin import Admin
+from stoker.domain.access import Scope
+from stoker.domain.decision import Candidate
+from stoker.domain.errors import ClientError, OurBug, StokerError
+from stoker.flow import Call, Flow, Receive
+from stoker.request.accept.body import ClientLeft, read_body
+from stoker.request.accept.door import Caller, Door, require
+from stoker.request.accept.routes import Kind, Route, Routes
+from stoker.request.accept.wire import Wire
+
+log = logging.getLogger("stoker.front")
+JSON = [(b"content-type", b"application/json")]
+_HEALTH = Route(Kind.HEALTH)
+
+UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
+    "llama.cpp": {
+        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "props"): False, ("GET", "metrics"): False,
+        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "apply-template"): False,
+        ("POST", "v1/responses/input_tokens"): False, ("POST", "v1/chat/completions/input_tokens"): False,
+        ("POST", "infill"): True, ("POST", "completion"): True, ("POST", "embedding"): True,
+        ("POST", "rerank"): True,
+    },
+    "openai": {
+        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "version"): False, ("GET", "metrics"): False,
+        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
+    },
+}  # fmt: skip
+"""What `/upstream/SERVE/PATH` lets through, exactly, per engine; True: the request takes one of the serve's places.
+Nothing here changes a serve's state: no slot save, sleep, load, or writing of props."""
+
+
+class Front:
+    """The ASGI application. Everything goes out over the request's `Wire`."""
+
+    def __init__(self, flow: Flow, door: Door, admin: Admin) -> None:
+        self.flow = flow
+        self.door = door
+        self.routes = Routes(flow.front_door.prefixes)
+        self._admin = admin
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        wire: Wire = scope["wire"]
+        given: list[tuple[bytes, bytes]] = scope["headers"]
+        headers = dict(given)
+        path: str = scope["path"]
+        method: str = scope["method"]
+        call = self.flow.open(wire, given, headers.get(b"x-request-id", b""), path)
+        if path == "/healthz" and method in ("GET", "HEAD"):
+            self._simple(call, _HEALTH, headers)
+            return
+        try:
+            caller = self.door.admit(headers, wire.is_local)
+            route = self.routes.match(method, path, scope["raw_path"])
+            if route.endpoint is not None:
+                await self.flow.serve(call, caller, route.endpoint, receive, headers)
+                return
+            await self._other(call, caller, route, scope, receive, headers)
+        except StokerError as error:
+            call.reply.dialect = call.reply.dialect or self.routes.dialect(path)
+            call.reply.fail(error, close=_has_body(headers))
+        except ClientLeft:
+            call.reply.abandon()
+        except asyncio.CancelledError:
+            call.reply.break_off()
+            raise
+        except Exception:
+            log.exception("%s %s broke inside Stoker", method, path)
+            call.reply.fail(OurBug(f"Stoker failed; its log has the details under {call.decision.id}"), close=True)
+
+    async def _other(
+        self,
+        call: Call,
+        caller: Caller,
+        route: Route,
+        scope: Mapping[str, Any],
+        receive: Receive,
+        headers: Mapping[bytes, bytes],
+    ) -> None:
+        match route.kind:
+            case Kind.UPSTREAM:
+                await self._upstream(call, caller, route, scope, receive, headers)
+            case Kind.ADMIN:
+                body = await read_body(receive, headers, 1 << 20)
+                _require_json(scope["method"], headers)
+                status, answer = await self._admin.answer(caller, scope["method"], route.rest, body, _query(scope))
+                call.reply.whole(status, JSON, msgspec.json.encode(answer))
+            case Kind.MODELS:
+                self._json(call, self._models(caller, route.rest), headers)
+            case Kind.STATUS:
+                require(caller, Scope.OBSERVE)
+                self._json(call, self._admin.status(), headers)
+            case Kind.METRICS:
+                require(caller, Scope.OBSERVE)
+                kind = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
+                self._whole(call, 200, kind, self._admin.metrics(), headers)
+            case _:
+                self._simple(call, route, headers)
+
+    def _simple(self, call: Call, route: Route, headers: Mapping[bytes, bytes]) -> None:
+        draining = self.flow.is_draining
+        if route.kind is Kind.ROOT:
+            self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"}, headers)
+        elif route.kind is Kind.READY and draining:
+            self._whole(call, 503, JSON, b'{"status":"draining"}', headers)
+        else:
+            self._json(call, {"status": "draining" if draining else "ok"}, headers)
+
+    def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
+        """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
+        if wanted:
+            serve = self.flow.names.resolve(wanted, caller.may_use)
+            return self._admin.model(wanted, serve)
+        data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
+        ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
+        return {"object": "list", "data": data, "has_more": False, **ends}
+
+    async def _upstream(
+        self,
+        call: Call,
+        caller: Caller,
+        route: Route,
+        scope: Mapping[str, Any],
+        receive: Receive,
+        headers: Mapping[bytes, bytes],
+    ) -> None:
+        name, _, rest = route.rest.partition("/")
+        serve = self.flow.names.resolve(name, caller.may_use)
+        method = scope["method"]
+        allowed = UPSTREAM.get(serve.engine, {})
+        counted = allowed.get((method, rest))
+        if counted is None:
+            listed = ", ".join(f"{m} /{p}" for m, p in allowed)
+            text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; what is: {listed}"
+            raise ClientError(text, code="not_listed", status=404)
+        if method == "GET":
+            require(caller, Scope.OBSERVE)
+        body = await read_body(receive, headers, self.flow.front_door.body_limit)
+        call.decision.candidates = [Candidate(serve.name)]
+        call.decision.serve = serve.name
+        query = scope["query_string"].decode("latin-1")
+        full = f"/{rest}?{query}" if query else f"/{rest}"
+        await self.flow.upstream(call, caller, serve, counted, method, full, body)
+
+    def _json(self, call: Call, answer: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
+        self._whole(call, 200, JSON, msgspec.json.encode(answer), headers)
+
+    def _whole(
+        self,
+        call: Call,
+        status: int,
+        kind: list[tuple[bytes, bytes]],
+        body: bytes,
+        headers: Mapping[bytes, bytes],
+    ) -> None:
+        if _has_body(headers):  # a GET with a body nobody reads: it must not be taken for the next request
+            call.reply.wire.close_after()
+        call.reply.whole(status, kind, body)
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def _require_json(method: str, headers: Mapping[bytes, bytes]) -> None:
+    """A form in a foreign page cannot send this type without asking first."""
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if method != "GET" and kind != b"application/json":
+        text = "state changes need 'Content-Type: application/json'"
+        raise ClientError(text, code="content_type", status=415)
+
+
+def _query(scope: Mapping[str, Any]) -> dict[str, str]:
+    pairs = (part.partition("=") for part in scope["query_string"].decode("latin-1").split("&") if part)
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,127 @@
+"""Who may come in."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+
+from stoker.domain.access import FrontDoor, Key, Scope
+from stoker.domain.errors import ClientError
+from stoker.domain.serve import Secret
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+OPEN = Key("", Secret("", ""), Scope.ADMIN)
+"""Who comes in when no key is asked for."""
+LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
+"""Who comes in through the control socket."""
+
+
+class Caller:
+    """A key at run time."""
+
+    __slots__ = ("active", "key")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.active = 0
+
+    def enter(self) -> None:
+        """Count one request in. Raises ClientError 429 when the key's own limit is reached."""
+        limit = self.key.max_active
+        if limit is not None and self.active >= limit:
+            text = f"key '{self.key.name}' already runs {limit} requests, its max_active"
+            raise ClientError(text, code="key_limit", status=429, retry_after=1.0)
+        self.active += 1
+
+    def leave(self) -> None:
+        self.active -= 1
+
+    def may_use(self, names: tuple[str, ...]) -> bool:
+        """Whether any of a serve's names is on the key's list."""
+        return "*" in self.key.models or not set(names).isdisjoint(self.key.models)
+
+
+class Door:
+    """Checks in this order: Host, Origin, key, scope."""
+
+    def __init__(self, front_door: FrontDoor) -> None:
+        self._front_door = front_door
+        self._callers = [(key.value.reveal().encode(), Caller(key)) for key in front_door.keys]
+        self._asks = front_door.auth and bool(front_door.keys)
+        self._open = Caller(OPEN)
+        self._local = Caller(LOCAL)
+        self._hosts = {name.lower() for name in (*LOOPBACK, *front_door.allowed_hosts)}
+        if front_door.host not in ("0.0.0.0", "::"):
+            self._hosts.add(front_door.host.lower())
+        self._any_host = "*" in front_door.allowed_hosts
+        self._any_address = front_door.host in ("0.0.0.0", "::")
+
+    @property
+    def asks_for_keys(self) -> bool:
+        return self._asks
+
+    def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
+        """The caller behind a request. Raises ClientError 401 (no or wrong key) or 403 (foreign Host or Origin).
+
+        Host and Origin are checked even where no key is: a page in a browser on this machine must not reach a keyless
+        loopback, by its own origin or by a name that was rebound to 127.0.0.1.
+        """
+        if is_local:
+            return self._local
+        self._check_host(headers)
+        if not self._asks:
+            return self._open
+        presented = _presented(headers)
+        found: Caller | None = None
+        for value, caller in self._callers:  # every key is compared: time tells nothing about which one was near
+            if hmac.compare_digest(value, presented):
+                found = caller
+        if found is None:
+            what = "is wrong" if presented else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+            raise ClientError(f"the API key {what}", code="bad_key", status=401)
+        return found
+
+    def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
+        given = headers.get(b"host", b"").decode("latin-1").lower()
+        host = _name(given)
+        if not (self._any_host or host in self._hosts or (self._any_address and _is_address(host))):
+            text = f"Host {host[:100]!r} is not allowed: add it to front_door.allowed_hosts"
+            raise ClientError(text, code="foreign_host", status=403)
+        origin = headers.get(b"origin")
+        if origin is not None:
+            text = origin.decode("latin-1").lower()
+            if text.partition("://")[2] != given and text not in self._front_door.allowed_origins:
+                message = "requests from pages of another origin are refused: see front_door.allowed_origins"
+                raise ClientError(message, code="foreign_origin", status=403)
+
+
+def _is_address(host: str) -> bool:
+    """An IP address needs no name service, so it cannot have been rebound."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def require(caller: Caller, scope: Scope) -> None:
+    """Raises ClientError 403 when the key's scope is too small."""
+    if caller.key.scope < scope:
+        text = f"key '{caller.key.name}' has scope {caller.key.scope.name.lower()}; this needs {scope.name.lower()}"
+        raise ClientError(text, code="scope", status=403)
+
+
+def _presented(headers: Mapping[bytes, bytes]) -> bytes:
+    bearer = headers.get(b"authorization", b"")
+    if bearer[:7].lower() == b"bearer ":
+        return bearer[7:].strip()
+    return headers.get(b"x-api-key", b"").strip()
+
+
+def _name(host: str) -> str:
+    """Host without its port, lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[: host.find("]") + 1] or host
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

@@ -1,0 +1,102 @@
+"""What a path means. Matched after exactly one percent-decode; `..`, `//` and encoded slashes are refused."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
+from stoker.domain.errors import ClientError
+
+
+class Kind(Enum):
+    INFERENCE = "inference"
+    MODELS = "models"
+    UPSTREAM = "upstream"
+    HEALTH = "healthz"
+    READY = "readyz"
+    STATUS = "status"
+    METRICS = "metrics"
+    ADMIN = "admin"
+    ROOT = "root"
+
+
+class Route(NamedTuple):
+    """`rest` is what follows: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin."""
+
+    kind: Kind
+    endpoint: Endpoint | None = None
+    rest: str = ""
+
+
+_PLAIN = {
+    "/healthz": Route(Kind.HEALTH),
+    "/readyz": Route(Kind.READY),
+    "/status": Route(Kind.STATUS),
+    "/metrics": Route(Kind.METRICS),
+    "/v1/models": Route(Kind.MODELS),
+    "/": Route(Kind.ROOT),
+    **{path: Route(Kind.INFERENCE, endpoint) for path, endpoint in ENDPOINTS.items()},
+}
+_TREES = {"/upstream/": Kind.UPSTREAM, "/admin/": Kind.ADMIN, "/v1/models/": Kind.MODELS}
+_POST_ONLY = frozenset({Kind.INFERENCE})
+_GET_ONLY = frozenset({Kind.HEALTH, Kind.READY, Kind.STATUS, Kind.METRICS, Kind.MODELS, Kind.ROOT})
+
+
+class Routes:
+    """The table with the configured prefixes in it."""
+
+    def __init__(self, prefixes: tuple[str, ...] = ()) -> None:
+        self._table = dict(_PLAIN)
+        self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
+        for prefix in self._prefixes:
+            for path, route in _PLAIN.items():
+                if path.startswith("/v1/"):
+                    self._table[prefix + path] = route
+
+    def match(self, method: str, path: str, raw_path: bytes) -> Route:
+        """`path` was percent-decoded once. Raises ClientError 404, 405, or 400 for a path that hides something.
+
+        1. in the table as it stands (the usual case)
+        2. in the table without its trailing slash
+        3. below /upstream/, /admin/ or /v1/models/ (also with a prefix, for the last)
+        """
+        route = self._table.get(path)
+        if route is None:
+            route = self._table.get(path.rstrip("/")) or self._below(path, raw_path)
+        if route is None:
+            raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
+        if route.kind in _POST_ONLY and method != "POST":
+            raise _wrong_method(method, path, "POST")
+        if route.kind in _GET_ONLY and method not in ("GET", "HEAD"):
+            raise _wrong_method(method, path, "GET")
+        return route
+
+    def dialect(self, path: str) -> Dialect | None:
+        """In which dialect to refuse a request for this path."""
+        route = self._table.get(path.rstrip("/"))
+        return route.endpoint.dialect if route is not None and route.endpoint is not None else None
+
+    def _below(self, path: str, raw_path: bytes) -> Route | None:
+        for prefix in self._prefixes:
+            if path.startswith(prefix + "/v1/models/"):
+                path = path[len(prefix) :]
+        for tree, kind in _TREES.items():
+            if path.startswith(tree):
+                if kind is Kind.UPSTREAM:
+                    refuse_hidden(path, raw_path)
+                return Route(kind, None, path[len(tree) :].rstrip("/"))
+        return None
+
+
+def refuse_hidden(path: str, raw_path: bytes) -> None:
+    """Raises ClientError 400 for a path that two readers could understand differently."""
+    lowered = raw_path.lower()
+    hides = b"%2f" in lowered or b"%5c" in lowered or b"%25" in lowered or b"\\" in raw_path or b"%00" in lowered
+    if hides or "//" in path or any(part in (".", "..") for part in path.split("/")):
+        text = "the path has '..', '//', a backslash or an encoded slash in it"
+        raise ClientError(text, code="bad_path", status=400)
+
+
+def _wrong_method(method: str, path: str, right: str) -> ClientError:
+    return ClientError(f"{method} is not for {path[:200]!r}: use {right}", code="wrong_method", status=405)

@@ -1,0 +1,71 @@
+"""The only changes to a body that passes through; each is named in `x-stoker-translation` and in the decision.
+
+model           the asked name becomes the serve's own, in place; every other byte stays
+include_usage   a streamed chat or completion is asked for usage; the extra chunk is removed again from the reply
+dropped:NAME    an engine-private parameter was taken out
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.request.codec.peek import Top, find, locate
+
+_USAGE = b'"stream_options":{"include_usage":true},'
+_ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
+
+
+class Edited(NamedTuple):
+    """The body to send, what was changed, and whether the reply's usage chunk is ours to remove."""
+
+    body: bytes
+    changes: tuple[str, ...]
+    remove_usage: bool
+
+
+def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
+    """Apply what applies. `body` and `top` belong together (from `peek`)."""
+    changes: list[str] = []
+    for name in top.private():
+        body = _drop(body, name)
+        changes.append(f"dropped:{name}")
+    if top.model != served_name:
+        _, start, end = find(body, "model")
+        body = b"%b%b%b" % (body[:start], msgspec.json.encode(served_name), body[end:])
+        changes.append("model")
+    remove = bool(top.stream) and dialect in _ASKABLE and not _asks_usage(top.stream_options)
+    if remove:
+        body = _ask_usage(body, top.stream_options)
+        changes.append("include_usage")
+    return Edited(body, tuple(changes), remove)
+
+
+def _asks_usage(options: object) -> bool:
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _ask_usage(body: bytes, options: object) -> bytes:
+    place = locate(body, "stream_options") if b'"stream_options"' in body else None
+    if place is None:
+        at = body.index(b"{") + 1
+        return b"%b%b%b" % (body[:at], _USAGE, body[at:])
+    _, start, end = place
+    asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
+    return b"%b%b%b" % (body[:start], msgspec.json.encode(asked), body[end:])
+
+
+def _drop(body: bytes, name: str) -> bytes:
+    """Take one top-level field out, with the comma that belonged to it."""
+    key, _, end = find(body, name)
+    after = end
+    while body[after] in b" \t\r\n":
+        after += 1
+    if body[after] == 0x2C:  # a comma follows: it goes along
+        return body[:key] + body[after + 1 :].lstrip()
+    before = key - 1
+    while body[before] in b" \t\r\n":
+        before -= 1
+    return (body[:before] if body[before] == 0x2C else body[:key]) + body[end:]

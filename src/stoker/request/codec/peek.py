@@ -1,0 +1,201 @@
+"""The few top-level fields that Stoker needs of a body that it otherwise leaves alone.
+
+One pass of msgspec proves that the whole body is JSON. Fields that decide (model, stream, the output budget) may
+stand there only once: two readers of `{"model":"a","model":"b"}` could disagree about who was asked. Nesting deeper
+than 64 is refused. Both checks are linear and in C; the exact scan runs only for bodies that could be ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from stoker.domain.errors import ClientError
+
+MAX_DEPTH = 64
+UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
+ENGINE_PRIVATE = (
+    "custom_logit_processor", "chat_template", "kv_transfer_params", "vllm_xargs", "bootstrap_host",
+    "bootstrap_port", "bootstrap_room", "lora_path", "id_slot",
+)  # fmt: skip
+"""Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
+cache. They are dropped, and the drop is reported."""
+
+
+class Top(msgspec.Struct):
+    """The top level of a request body; everything else is skipped, but proved to be JSON."""
+
+    model: Any = None
+    stream: Any = False
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    stream_options: Any = None
+    n_predict: Any = None
+    custom_logit_processor: msgspec.Raw | None = None
+    chat_template: msgspec.Raw | None = None
+    kv_transfer_params: msgspec.Raw | None = None
+    vllm_xargs: msgspec.Raw | None = None
+    bootstrap_host: msgspec.Raw | None = None
+    bootstrap_port: msgspec.Raw | None = None
+    bootstrap_room: msgspec.Raw | None = None
+    lora_path: msgspec.Raw | None = None
+    id_slot: msgspec.Raw | None = None
+
+    def output_budget(self) -> int | None:
+        """Tokens the caller allows for the answer; None if it did not say."""
+        for value in (self.max_completion_tokens, self.max_tokens, self.max_output_tokens):
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+    def private(self) -> list[str]:
+        """Engine-private parameters that are there."""
+        return [name for name in ENGINE_PRIVATE if getattr(self, name) is not None]
+
+
+_decode = msgspec.json.Decoder(Top).decode
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
+_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
+_COLON = re.compile(rb"\s*:\s*")
+
+
+def peek(body: bytes) -> Top:
+    """Raises ClientError (400) naming what is wrong; costs linear time and no memory beyond the body's size.
+
+    1. not JSON, or not an object
+    2. nested deeper than 64
+    3. a deciding field stands there twice
+    4. `model` missing or not a non-empty string; `stream` not a boolean
+    """
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+        raise ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")  # 2
+    try:
+        top = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClientError(
+            f"the request body is not a JSON object: {_shorten(str(error))}", code="bad_json"
+        ) from None  # 1
+    if _may_repeat(body):
+        for name, count in _count(body).items():
+            if count > 1:
+                raise ClientError(
+                    f"'{name}' stands {count} times in the request body", code="duplicate_field", param=name
+                )
+    if not isinstance(top.model, str) or not top.model:
+        found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
+        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 4
+    if top.stream is None:
+        top.stream = False
+    if not isinstance(top.stream, bool):
+        raise ClientError(f"'stream' must be true or false, not {_kind(top.stream)}", code="bad_field", param="stream")
+    return top
+
+
+def find(body: bytes, name: str) -> tuple[int, int, int]:
+    """Offsets (key start, value start, value end) of a top-level field that `peek` found.
+
+    Raises KeyError if it is not there after all.
+    """
+    key = b'"%s"' % name.encode()
+    if body.count(key) == 1 and not _ESCAPED_LETTER.search(body):
+        at = body.index(key)
+        colon = _COLON.match(body, at + len(key))
+        if colon is not None and colon.end() < len(body) and body[colon.end()] not in b"{[":
+            return at, colon.end(), _value_end(body, colon.end())
+    place = locate(body, name)
+    if place is None:
+        raise KeyError(name)
+    return place
+
+
+def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
+    """Like `find`, but looks at every top-level field; None if it is not among them."""
+    for at, value in _top_level(body):
+        if msgspec.json.decode(body[at : _string_end(body, at)]) == name:
+            return at, value, _value_end(body, value)
+    return None
+
+
+def _may_repeat(body: bytes) -> bool:
+    if _ESCAPED_LETTER.search(body):
+        return True
+    return any(body.count(b'"%s"' % name.encode()) > 1 for name in UNIQUE)
+
+
+def _count(body: bytes) -> dict[str, int]:
+    counts = dict.fromkeys(UNIQUE, 0)
+    for at, _ in _top_level(body):
+        name = msgspec.json.decode(body[at : _string_end(body, at)])
+        if name in counts:
+            counts[name] += 1
+    return counts
+
+
+def _top_level(body: bytes) -> list[tuple[int, int]]:
+    """(key start, value start) of each top-level field, in order. The body is valid JSON."""
+    fields: list[tuple[int, int]] = []
+    depth = 0
+    for token in _TOKEN.finditer(body):
+        first = body[token.start()]
+        if first in b"{[":
+            depth += 1
+        elif first in b"}]":
+            depth -= 1
+        elif depth == 1:
+            colon = _COLON.match(body, token.end())
+            if colon is not None:
+                fields.append((token.start(), colon.end()))
+    return fields
+
+
+def _string_end(body: bytes, start: int) -> int:
+    match = _STRING.match(body, start)
+    if match is None:
+        raise KeyError(start)
+    return match.end()
+
+
+def _value_end(body: bytes, start: int) -> int:
+    first = body[start]
+    if first == 0x22:
+        return _string_end(body, start)
+    if first not in b"{[":
+        end = start
+        while body[end] not in b",}] \t\r\n":
+            end += 1
+        return end
+    depth = 0
+    for token in _TOKEN.finditer(body, start):
+        sign = body[token.start()]
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise KeyError(start)
+
+
+def _depth(body: bytes) -> int:
+    """How deep brackets nest outside strings. Each round removes the innermost pairs; 65 rounds at most."""
+    rest = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    for depth in range(MAX_DEPTH + 1):
+        shorter = rest.replace(b"{}", b"").replace(b"[]", b"")
+        if len(shorter) == len(rest):  # empty, or unbalanced: the decoder will say so, unless that alone is too deep
+            return depth + len(rest)
+        rest = shorter
+    return MAX_DEPTH + 1
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object", str: "empty"}
+    return names.get(type(value), "null")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 160 else text[:157] + "..."

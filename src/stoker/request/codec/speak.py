@@ -1,0 +1,84 @@
+"""What Stoker itself says, in the caller's dialect. Every error names Stoker as its source."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import CapacityError, StokerError
+
+_encode = msgspec.json.encode
+_MESSAGES_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    405: "invalid_request_error", 409: "invalid_request_error", 413: "request_too_large", 415: "invalid_request_error",
+    429: "rate_limit_error", 503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
+}  # fmt: skip
+_OPENAI_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
+    415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
+}  # fmt: skip
+SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+
+
+def status_of(error: StokerError, dialect: Dialect | None) -> int:
+    """The HTTP status in this dialect. Draining is 529 to a Messages client: its SDK calls that overloaded."""
+    if dialect is Dialect.MESSAGES and isinstance(error, CapacityError) and error.code in ("draining", "shutting_down"):
+        return 529
+    return error.status
+
+
+def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> bytes:
+    """The body of an error reply; dialect None (status, admin) speaks like OpenAI."""
+    if dialect is Dialect.MESSAGES:
+        return _encode(_messages_error(error, request_id))
+    return _encode({"error": _openai_error(error)})
+
+
+def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) -> list[tuple[bytes, bytes]]:
+    headers = [(b"content-type", b"application/json"), (b"x-request-id", request_id.encode())]
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
+    if dialect is Dialect.MESSAGES:
+        headers.append((b"request-id", request_id.encode()))
+        headers.append((b"x-should-retry", b"true" if error.retry_after is not None else b"false"))
+    if error.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
+    return headers
+
+
+def error_event(error: StokerError, dialect: Dialect | None, request_id: str, sequence: int = 0) -> bytes:
+    """The one event that ends a stream which failed after its 200."""
+    if dialect is Dialect.MESSAGES:
+        return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
+    if dialect is Dialect.RESPONSES:
+        payload = {
+            "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
+        }  # fmt: skip
+        return b"event: error\ndata: %b\n\n" % _encode(payload)
+    return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
+
+
+def ping(dialect: Dialect | None) -> bytes:
+    """Keeps a silent stream alive; every SDK skips it."""
+    if dialect is Dialect.MESSAGES:
+        return b'event: ping\ndata: {"type":"ping"}\n\n'
+    return b": ping\n\n"
+
+
+def _openai_error(error: StokerError) -> dict[str, object]:
+    return {
+        "message": error.message,
+        "type": _OPENAI_TYPES.get(error.status, "api_error"),
+        "param": error.param,
+        "code": error.code,
+        "source": "stoker",
+    }
+
+
+def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:
+    kind = _MESSAGES_TYPES.get(error.status, "api_error")
+    detail = {"type": kind, "message": error.message, "code": error.code, "source": "stoker"}
+    return {"type": "error", "error": detail, "request_id": request_id}

@@ -1,0 +1,25 @@
+"""Does a request fit the serve's context?"""
+
+from __future__ import annotations
+
+from stoker.domain.errors import ClientError
+
+TEMPLATE_ALLOWANCE = 256
+"""Tokens that a chat template may add around a short conversation."""
+
+
+def may_exceed(context: int | None, body_bytes: int, output_budget: int | None) -> bool:
+    """Whether the engine has to be asked. Tokens are never more than bytes, so most requests are plainly small."""
+    if context is None:
+        return False
+    return body_bytes + TEMPLATE_ALLOWANCE + (output_budget or 1) > context
+
+
+def check_context(name: str, context: int, prompt: int, output_budget: int | None) -> None:
+    """Raises ClientError 400 when prompt plus output is above the context; exactly at the limit passes."""
+    budget = max(output_budget or 1, 1)
+    if prompt + budget <= context:
+        return
+    output = f"{budget} output" if output_budget else "at least 1 output"
+    text = f"{prompt} prompt + {output} tokens are more than the context of serve '{name}' ({context} tokens)"
+    raise ClientError(text, code="context_length_exceeded", param="messages")

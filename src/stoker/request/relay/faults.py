@@ -1,0 +1,47 @@
+"""What a serve's failure becomes for the caller.
+
+An upstream 4xx is the caller's own doing and goes through as it is, except 401, 403 and 407: those mean that Stoker's
+key for the serve is wrong. A 5xx gets Stoker's words; the serve's own go to its log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+
+
+def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError | None:
+    """The error for this status; None: the reply goes through as it is."""
+    if status in (401, 403, 407):
+        text = f"the serve refused Stoker's key for it (HTTP {status}): check the serve's `key`"
+        return UpstreamError(text, code="upstream_auth")
+    if status < 500:
+        return None
+    retry_after = next((value for name, value in headers if name == b"retry-after"), b"")
+    if status in (503, 529):
+        seconds = float(retry_after) if retry_after.isdigit() else 1.0
+        return CapacityError(f"the serve is busy or loading (HTTP {status})", code="upstream_busy", retry_after=seconds)
+    return UpstreamError(f"the serve failed with HTTP {status}; its own words are in its log", code="upstream_error")
+
+
+def refused(status: int) -> StokerError:
+    """A 4xx for a client whose stream was committed already."""
+    return UpstreamError(f"the serve refused the request with HTTP {status}", code="upstream_refused", status=status)
+
+
+def from_frame(payload: dict[str, Any]) -> StokerError:
+    """An error frame of the serve: a caller's error keeps its words, anything else gets Stoker's."""
+    error = payload.get("error")
+    source = error if isinstance(error, dict) else payload
+    code = source.get("code")
+    message = source.get("message")
+    if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
+        return ClientError(message[:1000], code="upstream_refused", status=code)
+    return UpstreamError(
+        "the serve reported an error in its stream; its own words are in its log", code="upstream_error"
+    )
+
+
+def stalled(silent: float) -> StokerError:
+    return UpstreamError(f"the serve sent nothing for {silent:.0f} s (stall_timeout)", code="stalled", status=504)

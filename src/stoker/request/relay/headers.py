@@ -1,0 +1,41 @@
+"""Which headers go on. Credentials, hop-by-hop headers and what identifies the client's own connection do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.domain.lease import Target
+
+_HOP = {
+    b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"te", b"trailer", b"upgrade",
+    b"content-length", b"expect",
+}  # fmt: skip
+_STAYS = _HOP | {
+    b"host", b"authorization", b"x-api-key", b"api-key", b"proxy-authorization", b"cookie", b"origin", b"referer",
+    b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+}  # fmt: skip
+_REPLY_STAYS = _HOP | {
+    b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
+    b"access-control-allow-credentials", b"x-powered-by", b"alt-svc", b"strict-transport-security",
+}  # fmt: skip
+
+
+def request_head(
+    method: bytes, path: str, target: Target, headers: Iterable[tuple[bytes, bytes]], length: int, plain: bool
+) -> bytes:
+    """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed."""
+    parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
+        method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
+    )]  # fmt: skip
+    for name, value in headers:
+        if name not in _STAYS and not (plain and name == b"accept-encoding"):
+            parts += (name, b": ", value, b"\r\n")
+    if target.key is not None:
+        parts.append(b"authorization: Bearer %b\r\n" % target.key.encode())
+    parts.append(b"content-length: %d\r\n\r\n" % length)
+    return b"".join(parts)
+
+
+def reply_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """What of the serve's reply head the client gets."""
+    return [(name, value) for name, value in headers if name not in _REPLY_STAYS]

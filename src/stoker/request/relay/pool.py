@@ -1,0 +1,220 @@
+"""Kept connections to serves. One callback per read; no task, no queue, no stream object."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import defaultdict, deque
+from typing import Protocol
+
+import httptools
+
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+
+MAX_IDLE = 64
+"""Idle connections kept per serve."""
+MAX_HEAD = 64 * 1024
+CONNECT_TIMEOUT = 5.0
+
+
+class Exchange(Protocol):
+    """Who receives one reply. Called from the socket's callback; must not block or raise."""
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None: ...
+
+    def on_data(self, data: bytes) -> None: ...
+
+    def on_end(self) -> None: ...
+
+    def on_broken(self, reason: str) -> None:
+        """The connection ended before the reply did, or what came is not HTTP."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection to a serve; carries one exchange at a time."""
+
+    def __init__(self, pool: Pool, origin: tuple[str, int]) -> None:
+        self._pool = pool
+        self._origin = origin
+        self._exchange: Exchange | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._head_size = 0
+        self._length: int | None = None
+        self._pieces: list[bytes] = []
+        self._ended = False
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
+        self.is_closed = False
+        self.is_reused = False
+        self.has_answered = False
+        """Whether any byte came for the exchange under way."""
+
+    # -- what the relay does -------------------------------------------------------------------------------------
+
+    def send(self, exchange: Exchange, data: bytes) -> None:
+        """Send one request; `exchange` gets the reply."""
+        self._exchange = exchange
+        self.has_answered = False
+        self.transport.write(data)
+
+    def pause(self) -> None:
+        if not self.is_closed:
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        if not self.is_closed:
+            self.transport.resume_reading()
+
+    def abort(self) -> None:
+        """Drop the exchange and the connection: the serve sees its client leave. Nothing more is called back."""
+        self._exchange = None
+        self.is_closed = True
+        self.transport.abort()
+
+    # -- asyncio -------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        exchange = self._exchange
+        if exchange is None:  # bytes that nobody asked for
+            self.abort()
+            return
+        self.has_answered = True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._break(f"what came is not HTTP: {error}")
+            return
+        pieces = self._pieces
+        if pieces:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            exchange.on_data(body)
+        if self._ended:
+            self._finish()
+
+    def eof_received(self) -> None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._pool.forget(self, self._origin)
+        exchange = self._exchange
+        if exchange is None:
+            return
+        if self.has_answered and self._length is None and not self._parser_chunked():
+            self._exchange = None  # neither a length nor chunks: the end of the connection is the end of the reply
+            exchange.on_end()
+        else:
+            self._break("the connection was closed" if exc is None else f"the connection broke: {exc}")
+
+    # -- httptools -----------------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._headers = []
+        self._head_size = 0
+        self._length = None
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_size += len(name) + len(value)
+        if self._head_size > MAX_HEAD:
+            raise ValueError("the reply's head is too large")
+        name = name.lower()
+        if name == b"content-length":
+            self._length = int(value)
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status >= 200 and self._exchange is not None:
+            self._exchange.on_head(status, self._headers, self._length)
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() >= 200:
+            self._ended = True
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+
+    def _parser_chunked(self) -> bool:
+        return any(name == b"transfer-encoding" for name, _ in self._headers)
+
+    def _finish(self) -> None:
+        exchange, self._exchange = self._exchange, None
+        self._ended = False
+        if self._parser.should_keep_alive() and not self.is_closed:
+            self._pool.keep(self, self._origin)
+        else:
+            self.is_closed = True
+            self.transport.close()
+        if exchange is not None:
+            exchange.on_end()
+
+    def _break(self, reason: str) -> None:
+        exchange, self._exchange = self._exchange, None
+        if not self.is_closed:
+            self.is_closed = True
+            self.transport.abort()
+        if exchange is not None:
+            exchange.on_broken(reason)
+
+
+class Pool:
+    """Connections by origin. `connect` gives an idle one if there is one, the most recently used first."""
+
+    def __init__(self) -> None:
+        self._idle: dict[tuple[str, int], deque[Connection]] = defaultdict(deque)
+        self._tls: ssl.SSLContext | None = None
+        self.opened = 0
+
+    def idle(self, target: Target) -> Connection | None:
+        """A kept connection, at once, or None."""
+        kept = self._idle.get((target.host, target.port))
+        while kept:
+            connection = kept.pop()
+            if not connection.is_closed and not connection.transport.is_closing():
+                connection.is_reused = True
+                return connection
+        return None
+
+    async def open(self, target: Target) -> Connection:
+        """A new connection. Raises UpstreamError if there is none within five seconds. On cancel nothing stays open."""
+        loop = asyncio.get_running_loop()
+        origin = (target.host, target.port)
+        if target.tls and self._tls is None:
+            self._tls = ssl.create_default_context()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, origin), target.host, target.port, ssl=self._tls if target.tls else None
+                )
+        except (OSError, TimeoutError) as error:
+            text = f"the serve at {target.host}:{target.port} cannot be reached: {error or 'timed out'}"
+            raise UpstreamError(text, code="unreachable") from error
+        self.opened += 1
+        return connection
+
+    def keep(self, connection: Connection, origin: tuple[str, int]) -> None:
+        kept = self._idle[origin]
+        kept.append(connection)
+        if len(kept) > MAX_IDLE:
+            kept.popleft().abort()
+
+    def forget(self, connection: Connection, origin: tuple[str, int]) -> None:
+        kept = self._idle.get(origin)
+        if kept is not None and connection in kept:
+            kept.remove(connection)
+
+    def drop(self, host: str, port: int) -> None:
+        """Close what is kept to a serve that is gone."""
+        for connection in self._idle.pop((host, port), ()):
+            connection.abort()
+
+    def close(self) -> None:
+        for host, port in list(self._idle):
+            self.drop(host, port)

@@ -1,0 +1,117 @@
+"""The client's side of one request: nothing is promised until something is there to keep the promise with.
+
+open       nothing was sent: a failure is a real HTTP status
+committed  the 200 is out (with the first meaningful frame, or after `commit_after` of waiting with pings): a failure is
+           one error event, and the connection closes
+finished   the reply is complete, one way or the other; everything after that does nothing
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.request.accept.wire import Wire
+from stoker.request.codec.speak import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
+
+
+class Reply:
+    """See the module's docstring. `headers` are added to whatever head goes out."""
+
+    __slots__ = (
+        "_commit_timer", "dialect", "first_write", "headers", "is_committed", "is_finished", "loop", "request_id",
+        "status", "streams", "wire",
+    )  # fmt: skip
+
+    def __init__(self, wire: Wire, dialect: Dialect | None, request_id: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.wire = wire
+        self.dialect = dialect
+        self.request_id = request_id
+        self.loop = loop
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.status = 0
+        self.streams = False
+        self.is_committed = False
+        self.is_finished = False
+        self.first_write: Callable[[], None] | None = None
+        self._commit_timer: asyncio.TimerHandle | None = None
+
+    def expect_stream(self, commit_after: float) -> None:
+        """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200 and pings."""
+        self.streams = True
+        if commit_after > 0:
+            self._commit_timer = self.loop.call_later(commit_after, self._commit_early)
+
+    def commit(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the head of a stream."""
+        self._disarm()
+        self.is_committed = True
+        self.status = status
+        request_id = (b"x-request-id", self.request_id.encode())
+        self.wire.start(status, [*headers, *self.headers, request_id])
+
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a complete reply; on a stream that was committed already its body becomes the last bytes."""
+        if self.is_finished:
+            return
+        if self.is_committed:
+            self.finish(body)
+            return
+        self._disarm()
+        self.is_finished = True
+        self.status = status
+        request_id = (b"x-request-id", self.request_id.encode())
+        self.wire.reply(status, [*headers, *self.headers, request_id], body)
+
+    def ping(self) -> None:
+        self.wire.write(ping(self.dialect))
+
+    def finish(self, last: bytes = b"") -> None:
+        """The proper end of a stream."""
+        if not self.is_finished:
+            self.is_finished = True
+            self._disarm()
+            self.wire.finish(last)
+
+    def fail(self, error: StokerError, close: bool = False) -> None:
+        """Tell the client: a real status while nothing is committed, else one error event and the connection closes.
+
+        `close`: the connection cannot be used again (a body was left unread).
+        """
+        if self.is_finished:
+            return
+        self.is_finished = True
+        self._disarm()
+        if self.is_committed:
+            self.wire.close_after()
+            self.wire.finish(error_event(error, self.dialect, self.request_id))
+            return
+        if close:
+            self.wire.close_after()
+        self.status = status_of(error, self.dialect)
+        body = error_body(error, self.dialect, self.request_id)
+        self.wire.reply(self.status, [*error_headers(error, self.dialect, self.request_id), *self.headers], body)
+
+    def break_off(self) -> None:
+        """End without a proper end, where bytes of a reply that is not a stream are out already."""
+        if not self.is_finished:
+            self.is_finished = True
+            self._disarm()
+            self.wire.break_off()
+
+    def abandon(self) -> None:
+        """The client is gone; nothing is written any more."""
+        self.is_finished = True
+        self._disarm()
+
+    def _commit_early(self) -> None:
+        if not self.is_committed and not self.is_finished:
+            self.commit(200, list(SSE_HEADERS))
+            self.ping()
+
+    def _disarm(self) -> None:
+        if self._commit_timer is not None:
+            self._commit_timer.cancel()
+            self._commit_timer = None

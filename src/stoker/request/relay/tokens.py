@@ -1,0 +1,76 @@
+"""Asks a serve to count: tokens as the engine itself sees them, never an estimate."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+from stoker.request.relay.headers import request_head
+from stoker.request.relay.pool import Pool
+
+TIMEOUT = 30.0
+MAX_REPLY = 4 * 2**20
+_COUNTERS = {
+    Dialect.CHAT: "/v1/chat/completions/input_tokens",
+    Dialect.MESSAGES: "/v1/messages/count_tokens",
+    Dialect.RESPONSES: "/v1/responses/input_tokens",
+}
+
+
+class _Collect:
+    """An exchange that keeps the whole reply."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.done: asyncio.Future[tuple[int, bytes]] = loop.create_future()
+        self._status = 0
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None:
+        self._status = status
+
+    def on_data(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= MAX_REPLY:
+            self._parts.append(data)
+
+    def on_end(self) -> None:
+        if not self.done.done():
+            self.done.set_result((self._status, b"".join(self._parts)))
+
+    def on_broken(self, reason: str) -> None:
+        if not self.done.done():
+            self.done.set_exception(UpstreamError(f"the serve broke off: {reason}"))
+
+
+async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int, bytes]:
+    """POST JSON, get (status, body). Raises UpstreamError. On cancel the connection is closed."""
+    collect = _Collect(asyncio.get_running_loop())
+    connection = await pool.open(target)
+    head = request_head(b"POST", path, target, [(b"content-type", b"application/json")], len(body), plain=True)
+    connection.send(collect, head + body)
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await collect.done
+    except TimeoutError:
+        raise UpstreamError(f"{path} took longer than {TIMEOUT:.0f} s") from None
+    finally:
+        if not collect.done.done() or collect.done.cancelled():
+            connection.abort()
+
+
+async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> int | None:
+    """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell."""
+    path = _COUNTERS.get(dialect)
+    if path is None:
+        return None
+    try:
+        status, reply = await post(pool, target, path, body)
+        tokens = msgspec.json.decode(reply).get("input_tokens") if status == 200 else None
+    except (UpstreamError, msgspec.DecodeError, AttributeError):
+        return None
+    return tokens if isinstance(tokens, int) else None

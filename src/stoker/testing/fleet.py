@@ -1,0 +1,73 @@
+"""A fleet without processes: starts and stops by word, and keeps the books that tests assert on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
+from stoker.domain.protocols import Running
+from stoker.domain.serve import Serve
+
+
+class FakeFleet:
+    """Implements `domain.protocols.Fleet`.
+
+    `ports` maps a serve's name to the port where something answers for it. A serve named in `gates` starts when its
+    event is set; one in `broken` fails with that text; one in `problems` does not pass its check. `journal` lists what
+    was done, in order: `start a`, `ready a`, `stop a`, `gone a`.
+    """
+
+    def __init__(self, ports: dict[str, int] | None = None) -> None:
+        self.ports = ports or {}
+        self.gates: dict[str, asyncio.Event] = {}
+        self.broken: dict[str, str] = {}
+        self.problems: dict[str, list[str]] = {}
+        self.leftovers: list[str] = []
+        """Serves that an earlier control plane left running."""
+        self.journal: list[str] = []
+        self.alive: dict[str, Callable[[str, str], None]] = {}
+
+    def check(self, serve: Serve) -> list[str]:
+        return self.problems.get(serve.name, [])
+
+    async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
+        self.journal.append(f"start {serve.name}")
+        try:
+            if serve.name in self.gates:
+                await self.gates[serve.name].wait()
+            else:
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.journal.append(f"gone {serve.name}")
+            raise
+        if serve.name in self.broken:
+            self.journal.append(f"gone {serve.name}")
+            raise StartFailed(self.broken[serve.name])
+        return self._running(serve, on_exit)
+
+    async def stop(self, name: str, grace: float) -> None:
+        self.journal.append(f"stop {name}")
+        await asyncio.sleep(0)
+        self.alive.pop(name, None)
+        self.journal.append(f"gone {name}")
+
+    async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
+        return [self._running(serve, on_exit) for serve in serves if serve.name in self.leftovers]
+
+    async def close(self, leave_running: bool) -> None:
+        if not leave_running:
+            for name in list(self.alive):
+                await self.stop(name, 0)
+
+    def die(self, name: str, detail: str = "signal 9") -> None:
+        """The serve ends by itself."""
+        self.journal.append(f"died {name}")
+        self.alive.pop(name)(name, detail)
+
+    def _running(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
+        self.alive[serve.name] = on_exit
+        self.journal.append(f"ready {serve.name}")
+        target = Target("127.0.0.1", self.ports.get(serve.name, 1), "", serve.served_name or serve.name)
+        return Running(serve, target, None, 0.0, {})

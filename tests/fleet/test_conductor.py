@@ -1,0 +1,230 @@
+"""The conductor carries out what the scheduler decides, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from stoker.domain.errors import ClientError, StartFailed, StokerError
+from stoker.domain.lease import Lease
+from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
+from stoker.fleet.conductor import Conductor, SwapReport
+from stoker.testing.fleet import FakeFleet
+
+
+class LoopClock:
+    """The loop's own time: no story here depends on how long anything takes."""
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return 0.0
+
+
+def a(name: str = "a", **fields: Any) -> Serve:
+    return Serve(name=name, **{"slot": "gpu", **fields})
+
+
+def conductor(fleet: FakeFleet, *serves: Serve, **policy: Any) -> Conductor:
+    policy = {"min_residency": 0.0, "linger": 0.0, "max_wait": 0.05, "drain_timeout": 0.05, **policy}
+    return Conductor([Slot("gpu", swap=SwapPolicy(**policy))], serves, fleet, LoopClock())
+
+
+def story(tell: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        asyncio.run(tell())
+
+    run.__name__, run.__doc__ = tell.__name__, tell.__doc__
+    return run
+
+
+async def leased(got: Lease | asyncio.Future[Lease]) -> Lease:
+    return got if isinstance(got, Lease) else await got
+
+
+def assert_nothing_left(c: Conductor) -> None:
+    assert c.statistics() == {"waiting": 0, "leases": 0, "swaps": 0}
+    assert all(not s.leases and not s.queue for s in c.scheduler.seats.values())
+
+
+@story
+async def test_a_ready_serve_gives_its_lease_without_waiting() -> None:
+    c = conductor(FakeFleet({"a": 7}), a())
+    (await leased(c.acquire("a"))).release()
+    lease = c.acquire("a")
+    assert isinstance(lease, Lease)
+    assert lease.target.port == 7
+    lease.release()
+    lease.release()
+    assert_nothing_left(c)
+
+
+@story
+async def test_three_requests_for_a_loading_serve_make_one_start() -> None:
+    fleet = FakeFleet()
+    fleet.gates["a"] = asyncio.Event()
+    c = conductor(fleet, a())
+    waiting = [c.acquire("a") for _ in range(3)]
+    await asyncio.sleep(0)
+    fleet.gates["a"].set()
+    for lease in await asyncio.gather(*(leased(w) for w in waiting)):
+        lease.release()
+    assert fleet.journal == ["start a", "ready a"]
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_failed_start_tells_every_waiter_and_restores_the_previous_resident() -> None:
+    fleet = FakeFleet()
+    fleet.broken["b"] = "bad magic"
+    c = conductor(fleet, a(), a("b"))
+    (await leased(c.acquire("a"))).release()
+    with pytest.raises(StartFailed, match="bad magic"):
+        await leased(c.acquire("b"))
+    while "ready a" not in fleet.journal[4:]:
+        await asyncio.sleep(0)
+    assert fleet.journal == ["start a", "ready a", "stop a", "gone a", "start b", "gone b", "start a", "ready a"]
+    await asyncio.sleep(0)
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_check_that_fails_refuses_before_the_running_serve_is_touched() -> None:
+    fleet = FakeFleet()
+    fleet.problems["b"] = ["weights /x.gguf do not exist"]
+    c = conductor(fleet, a(), a("b"))
+    (await leased(c.acquire("a"))).release()
+    with pytest.raises(StartFailed, match=r"weights /x\.gguf do not exist"):
+        await c.switch("b")
+    with pytest.raises(StartFailed, match="do not exist"):
+        c.acquire("b")
+    assert fleet.journal == ["start a", "ready a"]
+
+
+@story
+async def test_a_waiter_that_is_cancelled_exactly_at_its_grant_leaves_no_lease() -> None:
+    fleet = FakeFleet()
+    fleet.gates["a"] = asyncio.Event()
+    c = conductor(fleet, a())
+    got = c.acquire("a")
+    assert isinstance(got, asyncio.Future)
+    await asyncio.sleep(0)
+    got.cancel()
+    fleet.gates["a"].set()  # the start ends while the cancel is still on its way
+    while not c.running:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_waiter_that_leaves_while_its_model_is_queued_never_starts_it() -> None:
+    fleet = FakeFleet()
+    fleet.gates["a"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"))
+    first, second = c.acquire("a"), c.acquire("b")
+    assert isinstance(second, asyncio.Future)
+    second.set_exception(ClientError("gone"))
+    await asyncio.sleep(0)
+    fleet.gates["a"].set()
+    (await leased(first)).release()
+    await asyncio.sleep(0.1)
+    assert fleet.journal == ["start a", "ready a"]
+    assert isinstance(second.exception(), ClientError)
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_drain_that_runs_out_cuts_the_stream() -> None:
+    c = conductor(FakeFleet(), a(), a("b"))
+    lease = await leased(c.acquire("a"))
+    cut: list[str] = []
+    lease.on_cut = cut.append
+    (await leased(c.acquire("b"))).release()
+    assert len(cut) == 1
+    assert "drain timeout" in cut[0]
+    lease.release()
+    assert_nothing_left(c)
+
+
+@story
+async def test_an_exit_is_noticed_without_a_request_and_the_next_one_starts_it_again() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a())
+    (await leased(c.acquire("a"))).release()
+    c.scheduler.seats["a"].ready_since -= 100  # it had been up for long: no back-off
+    fleet.die("a")
+    assert "a" not in c.running
+    (await leased(c.acquire("a"))).release()
+    assert fleet.journal == ["start a", "ready a", "died a", "start a", "ready a"]
+
+
+@story
+async def test_a_switch_reports_its_phases_and_an_unload_waits_until_it_is_gone() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"))
+    await c.switch("a")
+    done = await c.switch("b")
+    assert done.outcome == "ready"
+    assert done.victims == ("a",)
+    assert {"drain", "stop", "start"} <= done.phases.keys()
+    assert (await c.switch("b")).phases == {}
+    await c.unload("b")
+    assert not fleet.alive
+    assert_nothing_left(c)
+
+
+@story
+async def test_blocked_serves_need_force() -> None:
+    c = conductor(FakeFleet(), a(status=Status.BLOCKED, reason="crashes"))
+    with pytest.raises(ClientError, match="--force"):
+        c.acquire("a")
+    await c.switch("a", force=True)
+    assert isinstance(c.acquire("a"), Lease)
+
+
+@story
+async def test_leftovers_are_adopted_not_restarted() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["a"]
+    c = conductor(fleet, a())
+    assert await c.begin() == ["a"]
+    assert isinstance(c.acquire("a"), Lease)
+    assert fleet.journal == ["ready a"]
+
+
+@story
+async def test_closing_refuses_waiters_cuts_streams_and_ends_starts_under_way() -> None:
+    fleet = FakeFleet()
+    fleet.gates["b"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b", slot=None))
+    lease = await leased(c.acquire("a"))
+    cut: list[str] = []
+    lease.on_cut = cut.append
+    waiting = c.acquire("b")
+    assert isinstance(waiting, asyncio.Future)
+    await asyncio.sleep(0)
+    await c.drain(grace=0.02)
+    assert cut
+    with pytest.raises(StokerError, match="shutting down"):
+        await waiting
+    await c.close(leave_running=False)
+    assert not fleet.alive
+    assert fleet.journal[-2:] == ["stop a", "gone a"]
+    assert "gone b" in fleet.journal
+
+
+@story
+async def test_every_swap_is_reported_once() -> None:
+    reports: list[SwapReport] = []
+    fleet = FakeFleet()
+    fleet.broken["b"] = "no"
+    c = Conductor([], [a(slot=None), a("b", slot=None)], fleet, LoopClock(), reports.append)
+    await c.switch("a")
+    with pytest.raises(StartFailed):
+        await c.switch("b")
+    assert [(r.serve, r.outcome) for r in reports] == [("a", "ready"), ("b", "failed")]
