@@ -178,7 +178,7 @@ class Admin:
     def _named(self, ask: Ask) -> Serve:
         if not ask.serve:
             raise ClientError("'serve' is missing: which one?", code="bad_field", param="serve")
-        return self._flow.names.resolve(ask.serve, lambda names: True)
+        return self._flow.names.resolve(ask.serve, lambda serve: True)
 
 
 def _host(host: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -43,6 +44,8 @@ from stoker.store.state import StateDir
 log = logging.getLogger("stoker.app")
 Announce = Callable[[str], None]
 BACKLOG = 2048
+GC_THRESHOLD = 20_000
+"""Objects between two looks for cycles: a request leaves about ten, so a look comes every thousand requests or so."""
 
 
 class SystemClock:
@@ -110,6 +113,9 @@ class Application:
         self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
         self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload)
         self.front = Front(self.flow, Door(settings.front_door), self.admin)
+        gc.collect()
+        gc.freeze()  # what lives as long as the program is not looked through again
+        gc.set_threshold(GC_THRESHOLD, 20, 20)
         server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace)
         adopting = asyncio.get_running_loop().create_task(self._begin(), name="begin")
         try:
@@ -133,6 +139,7 @@ class Application:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             backlog=BACKLOG,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=max(1, round(self.settings.front_door.shutdown_grace) + 2),

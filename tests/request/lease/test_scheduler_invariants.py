@@ -1,7 +1,7 @@
 """What holds in every story: Hypothesis tells thousands of them and checks after each event.
 
-never over budget; never a victim stopped with leases before its drain ended; no waiter lost; the head of a queue waits no
-longer than rule 6 allows while its target can start; nothing is left after everything ended.
+never over budget; never a victim stopped with leases before its drain ended; no waiter lost; the head of a queue
+waits no longer than rule 6 allows while its target can start; nothing is left after everything ended.
 """
 
 from __future__ import annotations
@@ -168,7 +168,13 @@ class Stories(RuleBasedStateMachine):
             old = seat.pending or seat.serve
             if seat.name == name:
                 old = Serve(
-                    name=name, slot="gpu", memory=old.memory, max_active=places, queue=5, context=context, stop_grace=1.0
+                    name=name,
+                    slot="gpu",
+                    memory=old.memory,
+                    max_active=places,
+                    queue=5,
+                    context=context,
+                    stop_grace=1.0,
                 )
             fresh.append(old)
         self.take(self.scheduler.on_reload([Slot("gpu", memory=self.memory, swap=self.policy)], fresh, self.now))

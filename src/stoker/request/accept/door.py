@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
-from stoker.domain.serve import Secret
+from stoker.domain.serve import Secret, Serve
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN = Key("", Secret("", ""), Scope.ADMIN)
@@ -20,11 +20,12 @@ LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
 class Caller:
     """A key at run time."""
 
-    __slots__ = ("active", "key")
+    __slots__ = ("_may_use_all", "active", "key")
 
     def __init__(self, key: Key) -> None:
         self.key = key
         self.active = 0
+        self._may_use_all = "*" in key.models
 
     def enter(self) -> None:
         """Count one request in. Raises ClientError 429 when the key's own limit is reached."""
@@ -37,9 +38,9 @@ class Caller:
     def leave(self) -> None:
         self.active -= 1
 
-    def may_use(self, names: tuple[str, ...]) -> bool:
+    def may_use(self, serve: Serve) -> bool:
         """Whether any of a serve's names is on the key's list."""
-        return "*" in self.key.models or not set(names).isdisjoint(self.key.models)
+        return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
 
 
 class Door:

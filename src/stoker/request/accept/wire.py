@@ -86,12 +86,15 @@ class Wire:
 
     def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None:
         """Write the head. `length` None: the body is chunked (for HTTP/1.0: ends with the connection)."""
+        head = self._head(status, headers, length)
+        if not self.is_lost:
+            self.cycle.transport.write(head)
+
+    def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None) -> bytes:
         cycle = self.cycle
         self.started = True
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        if self.is_lost:
-            return
         if length is None and cycle.scope["http_version"] == "1.0":
             cycle.keep_alive = False
         parts = [STATUS_LINE[status]]
@@ -103,7 +106,7 @@ class Wire:
         elif not self._raw:
             parts.append(b"transfer-encoding: chunked\r\n")
         parts.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-        cycle.transport.write(b"".join(parts))
+        return b"".join(parts)
 
     def write(self, data: bytes) -> None:
         """Write a piece of the body; empty pieces are skipped (an empty chunk would end the reply)."""
@@ -129,8 +132,10 @@ class Wire:
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         """A whole reply at once."""
-        self.start(status, headers, len(body))
-        self.finish(b"" if self.cycle.scope["method"] == "HEAD" else body)
+        head = self._head(status, headers, len(body))
+        if not self.is_lost:
+            self.cycle.transport.write(head if self.cycle.scope["method"] == "HEAD" else head + body)
+        self._complete()
 
     def break_off(self) -> None:
         """Close without a proper end: the client must not take what it has for the whole reply."""

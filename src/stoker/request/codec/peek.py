@@ -8,6 +8,7 @@ than 64 is refused. Both checks are linear and in C; the exact scan runs only fo
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -53,14 +54,16 @@ class Top(msgspec.Struct):
 
     def private(self) -> list[str]:
         """Engine-private parameters that are there."""
-        return [name for name in ENGINE_PRIVATE if getattr(self, name) is not None]
+        return [name for name, value in zip(ENGINE_PRIVATE, _private(self), strict=True) if value is not None]
 
 
+_private = attrgetter(*ENGINE_PRIVATE)
 _decode = msgspec.json.Decoder(Top).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
+_KEYS = tuple(b'"%s"' % name.encode() for name in UNIQUE)
 _COLON = re.compile(rb"\s*:\s*")
 
 
@@ -102,7 +105,7 @@ def find(body: bytes, name: str) -> tuple[int, int, int]:
     Raises KeyError if it is not there after all.
     """
     key = b'"%s"' % name.encode()
-    if body.count(key) == 1 and not _ESCAPED_LETTER.search(body):
+    if body.count(key) == 1 and (b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None):
         at = body.index(key)
         colon = _COLON.match(body, at + len(key))
         if colon is not None and colon.end() < len(body) and body[colon.end()] not in b"{[":
@@ -122,9 +125,11 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
 
 
 def _may_repeat(body: bytes) -> bool:
-    if _ESCAPED_LETTER.search(body):
-        return True
-    return any(body.count(b'"%s"' % name.encode()) > 1 for name in UNIQUE)
+    count = body.count
+    for key in _KEYS:
+        if count(key) > 1:
+            return True
+    return b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
 
 
 def _count(body: bytes) -> dict[str, int]:

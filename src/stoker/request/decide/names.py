@@ -17,22 +17,22 @@ class Names:
         self.serves = tuple(serves)
         self._by_name = {name: serve for serve in self.serves for name in serve.names()}
 
-    def resolve(self, model: str, may_use: Callable[[tuple[str, ...]], bool]) -> Serve:
+    def resolve(self, model: str, may_use: Callable[[Serve], bool]) -> Serve:
         """The serve that `model` means. Raises ClientError 404 for a name that is unknown, or that this caller may not
         use: it cannot tell the two apart.
         """
         serve = self._by_name.get(model)
-        if serve is not None and may_use(serve.names()):
+        if serve is not None and may_use(serve):
             return serve
-        known = [name for name, s in self._by_name.items() if may_use(s.names())]
+        known = [name for name, s in self._by_name.items() if may_use(s)]
         near = difflib.get_close_matches(model[:100], known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "GET /v1/models lists the names"
         text = f"no model is named {model[:100]!r}; {hint}"
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
-    def listed(self, may_use: Callable[[tuple[str, ...]], bool]) -> list[tuple[str, Serve]]:
+    def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
         """(name, serve) for /v1/models: what this caller may use, in configuration order."""
-        return [(name, serve) for serve in self.serves if may_use(serve.names()) for name in serve.names()]
+        return [(name, serve) for serve in self.serves if may_use(serve) for name in serve.names()]
 
 
 def check_dialect(serve: Serve, dialect: Dialect, path: str) -> None:

@@ -44,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._length: int | None = None
         self._pieces: list[bytes] = []
         self._ended = False
+        self._can_stay = False
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
@@ -138,6 +139,7 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() >= 200:
             self._ended = True
+            self._can_stay = self._parser.should_keep_alive()  # only known while the message is
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class Connection(asyncio.Protocol):
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
         self._ended = False
-        if self._parser.should_keep_alive() and not self.is_closed:
+        if self._can_stay and not self.is_closed:
             self._pool.keep(self, self._origin)
         else:
             self.is_closed = True
