@@ -24,11 +24,11 @@ from typing import Any, Protocol
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import CapacityError, OurBug, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.request.accept.body import ClientLeft, read_body
+from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.edits import edit

@@ -17,9 +17,9 @@ import msgspec
 from stoker.admin import Admin
 from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
-from stoker.domain.errors import ClientError, OurBug, StokerError
+from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.flow import Call, Flow, Receive
-from stoker.request.accept.body import ClientLeft, read_body
+from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, require
 from stoker.request.accept.routes import Kind, Route, Routes
 from stoker.request.accept.wire import Wire

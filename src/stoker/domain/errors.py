@@ -77,3 +77,7 @@ class ConfigError(StokerError):
 
 class OurBug(StokerError):
     """Stoker itself broke. The message is generic; the detail goes to the log under the request id."""
+
+
+class ClientLeft(Exception):
+    """The client closed the connection: no error, since nobody is left to be told one."""

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from stoker.domain.errors import ClientError
-
-
-class ClientLeft(Exception):
-    """The client closed the connection; nobody is left to be told anything."""
+from stoker.domain.errors import ClientError, ClientLeft
 
 
 async def read_body(

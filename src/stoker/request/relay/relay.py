@@ -15,9 +15,8 @@ import asyncio
 from typing import NamedTuple
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientLeft, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.accept.body import ClientLeft
 from stoker.request.codec.frames import StreamReader, Usage, read_usage
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers

@@ -9,12 +9,35 @@ finished   the reply is complete, one way or the other; everything after that do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.request.accept.wire import Wire
 from stoker.request.codec.speak import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
+
+
+class Wire(Protocol):
+    """The line to the client, as `accept.wire` makes it. Nothing waits; writing to a lost client does nothing."""
+
+    is_lost: bool
+    on_lost: Callable[[], None] | None
+    on_resume: Callable[[], None] | None
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self, last: bytes = b"") -> None: ...
+
+    def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None: ...
+
+    def break_off(self) -> None: ...
+
+    def close_after(self) -> None: ...
 
 
 class Reply:

@@ -1,0 +1,187 @@
+"""Checked tables to the domain's records: absolute paths, secrets that were read, dependent defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from stoker.config.checks import split_status
+from stoker.config.document import Document
+from stoker.config.fields import SCOPES
+from stoker.config.inherit import Entry
+from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
+from stoker.config.positions import Path as KeyPath
+from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
+from stoker.config.secrets import read_secret
+from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy
+
+SPOKEN = {
+    "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
+    "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
+}
+"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
+
+Secrets = dict[KeyPath, Secret]
+
+
+def read_secrets(doc: Document, file: File, entries: list[Entry], directory: Path) -> Secrets:
+    """Every secret by the place of its source. What cannot be read becomes a problem."""
+    wanted: dict[KeyPath, str] = {}
+    for index, key in enumerate(file.front_door.keys):
+        if key.value is not None:
+            wanted[("front_door", "keys", index, "value")] = key.value
+    for entry in entries:
+        if entry.table.key is not None:
+            wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+    secrets: Secrets = {}
+    for path, source in wanted.items():
+        try:
+            secrets[path] = read_secret(source, directory)
+        except ValueError as error:
+            doc.problem(path, str(error))
+    _check_same(doc, secrets)
+    return secrets
+
+
+def _check_same(doc: Document, secrets: Secrets) -> None:
+    """Two callers with one key could not be told apart."""
+    owners: dict[str, KeyPath] = {}
+    for path, secret in secrets.items():
+        if path[0] == "front_door":
+            other = owners.setdefault(secret.reveal(), path)
+            if other != path:
+                doc.problem(path, f"is the same key as in line {doc.line(other)}; each name needs a key of its own")
+
+
+def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, source: Path) -> Settings:
+    """What the program runs by. Called only when there are no problems."""
+    directory = source.parent
+    paths = _paths(file.paths, directory)
+    real = [entry for entry in entries if not entry.table.abstract]
+    return Settings(
+        front_door=_front_door(file, secrets),
+        paths=paths,
+        slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
+        serves=tuple(_serve(entry, secrets.get(entry.at(doc, "key")), directory, Path(paths.vault)) for entry in real),
+        source=str(source),
+    )
+
+
+def _paths(table: PathsTable, directory: Path) -> Paths:
+    state = _or(table.state, directory, default_state)
+    return Paths(
+        state=str(state),
+        logs=str(_or(table.logs, directory, lambda: state / "logs")),
+        vault=str(_or(table.vault, directory, default_vault)),
+        decisions=table.decisions,
+        log_bytes=table.log_bytes,
+    )
+
+
+def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
+    return default() if text is None else absolute(text, directory)
+
+
+def _front_door(file: File, secrets: Secrets) -> FrontDoor:
+    door = file.front_door
+    keys = tuple(
+        Key(
+            name=str(key.name),
+            value=secrets["front_door", "keys", index, "value"],
+            scope=Scope(1 + SCOPES.index(key.scope)),
+            max_active=key.max_active,
+            models=tuple(key.models),
+        )
+        for index, key in enumerate(door.keys)
+    )
+    return FrontDoor(
+        host=door.host,
+        port=door.port,
+        prefixes=tuple(dict.fromkeys(door.prefixes)),
+        body_limit=door.body_limit,
+        commit_after=door.commit_after,
+        stall_timeout=door.stall_timeout,
+        keep_alive=door.keep_alive,
+        auth=door.auth == "keys",
+        keys=keys,
+        allowed_hosts=tuple(door.allowed_hosts),
+        allowed_origins=tuple(door.allowed_origins),
+        shutdown_grace=door.shutdown_grace,
+    )
+
+
+def _slot(doc: Document, common: SwapTable, name: str, table: SlotTable) -> Slot:
+    own: dict[str, Any] = doc.raw["slots"][name].get("swap", {})
+    swap = SwapTable.model_validate({**doc.raw.get("swap", {}), **own}) if own else common
+    return Slot(
+        name=name,
+        devices=tuple(table.devices),
+        memory=table.memory,
+        baseline=table.baseline,
+        swap=SwapPolicy(**swap.model_dump()),
+    )
+
+
+def _requires(table: RequiresTable, directory: Path) -> Requires:
+    return Requires(
+        files=tuple(str(absolute(name, directory)) for name in table.files),
+        packages=dict(table.packages),
+        commands=tuple(table.commands),
+    )
+
+
+def _model(entry: Entry, directory: Path, vault: Path) -> str:
+    """Weights become an absolute path; what somebody else's command is told stays as it was written."""
+    text = entry.table.model or ""
+    if text.startswith(VAULT):
+        return str(in_vault(text, vault))
+    is_path = text and entry.engine == "llama.cpp" and not entry.is_external
+    return str(absolute(text, directory)) if is_path else text
+
+
+def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Serve:
+    table: ServeTable = entry.table
+    status, why = split_status(table.status)
+    dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))
+    return Serve(
+        name=entry.name,
+        engine=entry.engine,
+        model=_model(entry, directory, vault),
+        served_name=table.served_name or entry.name,
+        aliases=tuple(dict.fromkeys(table.aliases)),
+        slot=table.slot,
+        context=table.context,
+        parallel=table.parallel,
+        max_active=table.parallel if table.max_active is None else table.max_active,
+        queue=table.queue,
+        queue_timeout=table.queue_timeout,
+        status=Status(status),
+        reason=table.reason or why,
+        purpose=table.purpose or "",
+        modalities=tuple(table.modalities),
+        driver=Driver.EXTERNAL if entry.is_external else Driver.PROCESS,
+        cmd=None if table.cmd is None else tuple(table.cmd),
+        host=table.host,
+        port=table.port,
+        health=table.health,
+        canary=table.canary,
+        base_url=table.base_url,
+        key=key,
+        dialects=dialects,
+        memory=table.memory,
+        keep_loaded=table.keep_loaded,
+        idle_unload=table.idle_unload,
+        ready_timeout=table.ready_timeout,
+        stop_grace=table.stop_grace,
+        env=dict(table.env),
+        extra_args=tuple(table.extra_args),
+        threads=table.threads,
+        gpu_layers=table.gpu_layers,
+        requires=_requires(table.requires, directory),
+        conflicts=tuple(table.conflicts),
+        directory=str(directory),
+        embedded=table.embedded,
+    )

@@ -1,0 +1,120 @@
+"""What works and is probably not meant. Reads the file system for weights and for the mode of secret files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from stoker.config.paths import absolute
+from stoker.config.rules import is_loopback
+from stoker.domain.access import Settings
+from stoker.domain.serve import Driver, Secret, Serve
+
+_SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
+_EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
+
+
+def warnings(settings: Settings) -> list[str]:
+    """One sentence each, in the order of the file; empty when there is nothing to say. No secret in any."""
+    found = [*_door(settings), *_secret_files(settings), *_slots(settings)]
+    for serve in settings.serves:
+        found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    if not settings.serves:
+        found.append("there is no [[serve]]: nothing can be asked for; `stoker init` shows what one looks like")
+    return found
+
+
+def secret_variable(name: str) -> bool:
+    """Whether an environment variable of this name mostly holds a secret."""
+    return _SECRET_VARIABLE.search(name) is not None
+
+
+def secret_option(option: str) -> bool:
+    """Whether the value of this command line option is mostly a secret: `--api-key`, `--hf-token`."""
+    return _SECRET_OPTION.fullmatch(option) is not None
+
+
+def secret_words(words: Sequence[str]) -> dict[int, str]:
+    """Which words of a command line hold a secret, and the option that says so: `--api-key X`, `--hf-token=X`.
+
+    A value with a placeholder (`{key}`) is no secret.
+    """
+    found: dict[int, str] = {}
+    for index, word in enumerate(words):
+        option, has_value, value = word.partition("=")
+        if not secret_option(option):
+            continue
+        at = index if has_value else index + 1
+        if at < len(words) and "{" not in (value if has_value else words[at]):
+            found[at] = option
+    return found
+
+
+def _door(settings: Settings) -> Iterator[str]:
+    door = settings.front_door
+    if not door.auth and door.keys:
+        yield 'front_door: auth = "none" lets everybody in; the keys are not asked for'
+    if not door.auth and not is_loopback(door.host):
+        yield f'front_door: auth = "none" on {door.host}: who reaches the port may do everything, `/admin` included'
+    if door.host in _EVERY_ADDRESS and not door.allowed_hosts:
+        yield (
+            f"front_door: host {door.host} and no `allowed_hosts`: requests that name this machine otherwise than "
+            "as loopback are refused; list its names"
+        )
+
+
+def _secret_files(settings: Settings) -> Iterator[str]:
+    secrets: list[Secret] = [key.value for key in settings.front_door.keys]
+    secrets += [serve.key for serve in settings.serves if serve.key]
+    directory = Path(settings.source).parent
+    for source in dict.fromkeys(secret.source for secret in secrets):
+        path = absolute(source.removeprefix("file:"), directory)
+        if source.startswith("file:") and path.exists() and path.stat().st_mode & 0o077:
+            yield f"{source}: other users of this machine may use this file; `chmod 600` it"
+
+
+def _slots(settings: Settings) -> Iterator[str]:
+    for first, second in combinations(settings.slots, 2):
+        for device in sorted(set(first.devices) & set(second.devices)):
+            yield (
+                f"slots '{first.name}' and '{second.name}' both have device {device}: "
+                "neither knows what the other one has loaded"
+            )
+    for slot in settings.slots:
+        members = [serve for serve in settings.serves if serve.slot == slot.name]
+        pinned = [serve.name for serve in members if serve.keep_loaded]
+        if pinned and len(members) > 1 and slot.memory is None:
+            yield (
+                f"slot '{slot.name}' holds one serve at a time and '{pinned[0]}' stays loaded: "
+                "the others in it can never run; give the slot `memory`, or take keep_loaded out"
+            )
+
+
+def _serve(serve: Serve) -> Iterator[str]:
+    if serve.max_active > serve.parallel:
+        yield (
+            f"max_active {serve.max_active} is above parallel {serve.parallel}: "
+            "the engine queues what Stoker could queue in order and cancel"
+        )
+    if serve.driver is Driver.EXTERNAL:
+        return
+    if _needs_weights(serve) and not Path(serve.model).exists():
+        yield f"the weights {serve.model} are not there: a switch to it will be refused until they are"
+    if serve.keep_loaded and serve.idle_unload is not None:
+        yield "keep_loaded wins over idle_unload: it is never unloaded"
+    if not is_loopback(serve.host):
+        yield f"host {serve.host}: the engine can be reached from other machines, past the front door and its keys"
+    for name in serve.env:
+        if secret_variable(name):
+            yield f"env.{name} looks like a secret and stands in the file itself: keep the file at mode 0600"
+    for words in (serve.cmd or (), serve.extra_args):
+        for option in secret_words(words).values():
+            yield f"the value of {option} stands in the file itself: give it as `key` and write {option} {{key}}"
+
+
+def _needs_weights(serve: Serve) -> bool:
+    is_told = serve.cmd is None or any("{model}" in word for word in serve.cmd)
+    return serve.engine == "llama.cpp" and bool(serve.model) and is_told

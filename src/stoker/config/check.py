@@ -1,0 +1,127 @@
+"""Each section against the schema. What is wrong is noted and set aside, so that the rest is still looked at."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from stoker.config import later
+from stoker.config.checks import kind
+from stoker.config.document import Document
+from stoker.config.nearest import did_you_mean
+from stoker.config.positions import Path
+from stoker.config.schema import File
+
+
+def check(doc: Document) -> File:
+    """The file without its wrong values; each of those is in `doc.problems()`. Raises nothing."""
+    while True:
+        try:
+            return File.model_validate(doc.raw)
+        except ValidationError as error:
+            for finding in error.errors(include_url=False):
+                path = _path(doc, finding["loc"])
+                if doc.holds(path):
+                    doc.problem(path, _sentence(path, finding))
+                    doc.spoil(path)
+
+
+def _path(doc: Document, loc: tuple[int | str, ...]) -> Path:
+    """`loc` without what pydantic adds behind the value's own place (`[key]`)."""
+    path: Path = loc
+    while not doc.holds(path):
+        path = path[:-1]
+    return path
+
+
+def _sentence(path: Path, finding: ErrorDetails) -> str:
+    """What is wrong. Never the value itself, but for the words of our own checks."""
+    limits = finding.get("ctx", {})
+    given = kind(finding["input"])
+    match finding["type"]:
+        case "extra_forbidden":
+            return _unknown(path)
+        case "value_error":
+            return str(limits["error"])
+        case "greater_than_equal":
+            return f"is too small: at least {limits['ge']}"
+        case "less_than_equal":
+            return f"is too large: at most {limits['le']}"
+        case "int_type":
+            return f"must be a whole number, not {given}"
+        case "float_type" | "finite_number":
+            return f"must be a number, not {given}"
+        case "bool_type":
+            return f"must be true or false, without quotes, not {given}"
+        case "list_type":
+            return _wants_list(path, given)
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"must be a table, not {given}"
+        case _:
+            return f"is not accepted: {finding['msg']}"
+
+
+def _wants_list(path: Path, given: str) -> str:
+    if path == ("serve",):
+        return f"must be rows, not {given}: write [[serve]] with double brackets"
+    return f"must be a list in brackets, not {given}"
+
+
+def _unknown(path: Path) -> str:
+    key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
+    feature = later.KEYS.get((section, key))
+    if feature:
+        return f"not in this version: {feature}; take it out"
+    known = keys_of(path[:-1])
+    hint = did_you_mean(key, known)
+    if not hint and key in _homes():
+        hint = f"; did you mean '{_homes()[key]}'?"
+    return f"unknown key{hint or '; known here: ' + ', '.join(sorted(known))}"
+
+
+def keys_of(path: Path) -> list[str]:
+    """The keys that the table at `path` may have; empty where any name goes."""
+    node = _schema()
+    for part in path:
+        node = _resolved(node["items"] if isinstance(part, int) else node.get("properties", {}).get(part) or _any(node))
+    return list(node.get("properties", {}))
+
+
+def _any(node: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the values of a table with free keys."""
+    values: dict[str, Any] = node["additionalProperties"]
+    return values
+
+
+def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    for option in node.get("anyOf", ()):
+        if option.get("type") != "null":
+            node = option
+    reference = node.get("$ref")
+    found: dict[str, Any] = _schema()["$defs"][reference.rpartition("/")[2]] if reference else node
+    return found
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return File.model_json_schema()
+
+
+@cache
+def _homes() -> dict[str, str]:
+    """Where a key lives that lives in one place only: for the reader who put it somewhere else."""
+    homes: dict[str, list[str]] = {}
+    for title, path in {
+        "": (),
+        "front_door.": ("front_door",),
+        "paths.": ("paths",),
+        "swap.": ("swap",),
+        "slots.NAME.": ("slots", "NAME"),
+        "serve.": ("serve", 0),
+    }.items():
+        for key in keys_of(path):
+            homes.setdefault(key, []).append(f"{title}{key}")
+    return {key: places[0] for key, places in homes.items() if len(places) == 1}

@@ -1,0 +1,220 @@
+"""One check per kind of value: returns it in its final form, or raises ValueError with one sentence on what is wrong.
+
+No sentence repeats a value that could be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from stoker.config.nearest import did_you_mean, listed
+from stoker.config.units import parse_duration, parse_size
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_SERVED_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+_PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
+_OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
+_STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
+_STATUS_WORDS = ("production", "baseline", "research", "experiment", "rejected", "blocked")
+
+
+def text_of(value: object) -> str:
+    """`value`, if it is text. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text in quotes, not {kind(value)}")
+    return value
+
+
+def kind(value: object) -> str:
+    """What TOML calls it, with its article; never the value itself."""
+    match value:
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def one_of(words: Iterable[str], not_yet: Mapping[str, str] | None = None) -> Callable[[object], str]:
+    """Text that is one of `words`; `not_yet` are words of a later version and what to do until then."""
+    words = tuple(words)
+
+    def check(value: object) -> str:
+        word = text_of(value)
+        if not_yet and word in not_yet:
+            raise ValueError(f"'{word}' is not in this version: {not_yet[word]}")
+        if word not in words:
+            raise ValueError(f"{word[:40]!r} is not accepted; it is {listed(words)}{did_you_mean(word, words)}")
+        return word
+
+    return check
+
+
+def plain(value: object) -> str:
+    text = text_of(value)
+    if not text:
+        raise ValueError("is empty; give a value or leave the key out")
+    if not text.isprintable():
+        raise ValueError("holds a line break or another control character")
+    return text
+
+
+def argument(value: object) -> str:
+    text = text_of(value)
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which no process can be given")
+    return text
+
+
+def variable(value: object) -> str:
+    text = argument(value)
+    if text.startswith(("env:", "file:")):
+        raise ValueError("`env:` and `file:` are not in this version for `env`; a serve's own key goes into `key`")
+    return text
+
+
+def variable_name(value: object) -> str:
+    text = plain(value)
+    if "=" in text:
+        raise ValueError("is no name for an environment variable: it holds '='")
+    return text
+
+
+def name(value: object) -> str:
+    text = text_of(value)
+    if not _NAME.fullmatch(text):
+        raise ValueError("is no name: letters, digits, '.', '_' and '-', the first one of the former two, at most 64")
+    return text
+
+
+def served_name(value: object) -> str:
+    text = text_of(value)
+    if not _SERVED_NAME.fullmatch(text):
+        raise ValueError("is no model name: 1 to 200 characters without blanks")
+    return text
+
+
+def status(value: object) -> str:
+    text = text_of(value)
+    if not _STATUS.fullmatch(text):
+        accepted = "production, baseline, research, experiment, rejected-WHY or blocked-WHY"
+        raise ValueError(f"{text[:40]!r} is not accepted; it is {accepted}{did_you_mean(text, _STATUS_WORDS)}")
+    return text
+
+
+def split_status(text: str) -> tuple[str, str]:
+    """`rejected-too slow` is ("rejected", "too slow"). `text` has passed the check above."""
+    match = _STATUS.fullmatch(text)
+    assert match is not None, text
+    plain, held, why = match.groups()
+    return plain or held, why or ""
+
+
+def path_prefix(value: object) -> str:
+    text = text_of(value).rstrip("/")
+    if not _PREFIX.fullmatch(text):
+        raise ValueError('is no path prefix; write one like "/llm": letters, digits and . _ ~ - between slashes')
+    first = text.split("/")[1]
+    if first in _OWN_PATHS:
+        raise ValueError(f"/{first} is a path of Stoker itself; choose another prefix")
+    return text
+
+
+def slash_path(value: object) -> str:
+    text = plain(value)
+    if not text.startswith("/") or " " in text:
+        raise ValueError('is no path; write one like "/health"')
+    return text
+
+
+def url(value: object) -> str:
+    text = plain(value)
+    form = 'write one like "http://10.0.0.7:30000/v1"'
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(f"is no http or https address; {form}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("holds a user or password; put the key into `key` as env:NAME or file:PATH")
+    if parts.query or parts.fragment:
+        raise ValueError(f"must not have a '?' or '#' part; {form}")
+    return text.rstrip("/")
+
+
+def origin(value: object) -> str:
+    text = url(value)
+    if urlsplit(text).path or text != value:
+        raise ValueError('is no origin; write scheme, host and port only, like "https://chat.example.com"')
+    return text
+
+
+def command(value: object) -> list[str]:
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            raise ValueError("has an open quote or a trailing backslash; a list of words needs no quoting") from None
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+        words = value
+    else:
+        raise ValueError("must be one text or a list of texts")
+    if not words or not words[0]:
+        raise ValueError("is empty; the first word is the program")
+    return [argument(word) for word in words]
+
+
+def devices(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list like [0, 1], not {kind(value)}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | str) or not _NAME.fullmatch(str(item)):
+            raise ValueError("holds something that is no device number or id")
+    names = [str(item) for item in value]
+    if len(set(names)) < len(names):
+        raise ValueError("names a device twice")
+    return names
+
+
+def duration_or(word: str) -> Callable[[object], float | None]:
+    """A duration in seconds, or None for `word`."""
+
+    def check(value: object) -> float | None:
+        if value == word:
+            return None
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise ValueError(f'{error}; or "{word}"') from None
+
+    return check
+
+
+def some_duration(value: object) -> float:
+    """A duration in seconds, above 0."""
+    seconds = parse_duration(value)
+    if seconds <= 0:
+        raise ValueError("must be longer than 0")
+    return seconds
+
+
+def some_size(value: object) -> int:
+    """A size in bytes, at least 1."""
+    size = parse_size(value)
+    if size < 1:
+        raise ValueError("must be larger than 0")
+    return size

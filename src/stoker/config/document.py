@@ -1,0 +1,106 @@
+"""One configuration file while it is being read: its values, the line of each, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+from stoker.config.positions import Path, locate
+from stoker.domain.errors import ConfigError
+
+_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+class Document:
+    """Values with lines, and a list of problems that grows until everything has been looked at."""
+
+    def __init__(self, text: str, shown: str) -> None:
+        """`shown` is the file's name in messages. Raises ConfigError when `text` is not TOML."""
+        self.shown = shown
+        try:
+            self.raw: dict[str, Any] = tomllib.loads(text)
+            self.lines = locate(text)
+        except RecursionError:
+            raise ConfigError([f"{shown}:1: not TOML: nested too deep"]) from None
+        except ValueError as error:  # TOMLDecodeError, and what int() and the date types refuse
+            raise ConfigError([_syntax(error, text, shown)]) from None
+        self._titles: dict[Path, str] = {("serve", i): _title(row) for i, row in enumerate(_rows(self.raw, "serve"))}
+        front_door = self.raw.get("front_door")
+        if isinstance(front_door, dict):
+            for i, row in enumerate(_rows(front_door, "keys")):
+                self._titles["front_door", "keys", i] = _title(row)
+        self._problems: list[tuple[int, str]] = []
+        self._spoiled: set[Path] = set()
+
+    def problem(self, path: Path, text: str) -> None:
+        """Add a finding about the value at `path`, which need not be there: then its table's line is given."""
+        self._problems.append((self.line(path), f"key '{self.title(path)}': {text}"))
+
+    def problems(self) -> list[str]:
+        """All findings, in the order of the file; none twice."""
+        ordered = dict.fromkeys(sorted(self._problems, key=lambda finding: finding[0]))
+        return [f"{self.shown}:{line}: {text}" for line, text in ordered]
+
+    def line(self, path: Path) -> int:
+        """The line of `path`, or of the nearest table around it."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def title(self, path: Path) -> str:
+        """`serve[fast].port`: rows by their name, where they have one."""
+        title = ""
+        for depth, part in enumerate(path, start=1):
+            if isinstance(part, int):
+                title += f"[{self._titles.get(path[:depth]) or f'#{part + 1}'}]"
+            else:
+                title += f".{part}" if title else part
+        return title
+
+    def spoil(self, path: Path) -> None:
+        """Forget the value at `path`, so that the rest can still be checked. `is_spoiled` remembers."""
+        while path and not isinstance(path[-1], str):
+            path = path[:-1]
+        table: Any = self.raw
+        for part in path[:-1]:
+            table = table[part]
+        del table[path[-1]]
+        self._spoiled.add(path)
+
+    def is_spoiled(self, path: Path) -> bool:
+        """Whether what stood at `path`, or around it, was already found wrong."""
+        return any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))
+
+    def holds(self, path: Path) -> bool:
+        """Whether there is a value at `path` now."""
+        value: Any = self.raw
+        for part in path:
+            if isinstance(value, dict):
+                if part not in value:
+                    return False
+            elif not isinstance(value, list) or not isinstance(part, int) or part >= len(value):
+                return False
+            value = value[part]
+        return True
+
+
+def _rows(table: dict[str, Any], key: str) -> list[Any]:
+    rows = table.get(key)
+    return rows if isinstance(rows, list) else []
+
+
+def _title(row: Any) -> str:
+    name = row.get("name") if isinstance(row, dict) else None
+    return name if isinstance(name, str) and name.isprintable() and len(name) <= 64 else ""
+
+
+def _syntax(error: ValueError, text: str, shown: str) -> str:
+    """tomllib gives the place at the end of its message, if at all."""
+    message = str(error)
+    place = _PLACE.search(message)
+    if place is None:
+        return f"{shown}:1: not TOML: {message}"
+    line = int(place[1]) if place[1] else text.rstrip("\n").count("\n") + 1
+    column = f" (column {place[2]})" if place[2] else " (the file ends there)"
+    return f"{shown}:{line}: not TOML: {_PLACE.sub('', message)}{column}"

@@ -1,0 +1,61 @@
+"""The kinds of value that keys take, each with its check and its line in the JSON schema."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from stoker.config import checks, later, units
+from stoker.domain.dialect import Dialect
+
+ENGINES = ("llama.cpp", "openai")
+DRIVERS = ("process", "external")
+SCOPES = ("inference", "observe", "admin")
+AUTH = ("keys", "none")
+STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
+
+
+def _schema(**parts: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", **parts})
+
+
+def _lists(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+Engine = Annotated[str, BeforeValidator(checks.one_of(ENGINES, later.ENGINES)), _schema(enum=list(ENGINES))]
+DriverWord = Annotated[str, BeforeValidator(checks.one_of(DRIVERS, later.DRIVERS)), _schema(enum=list(DRIVERS))]
+DialectWord = Annotated[str, BeforeValidator(checks.one_of(Dialect)), _schema(enum=list(Dialect))]
+ScopeWord = Annotated[str, BeforeValidator(checks.one_of(SCOPES)), _schema(enum=list(SCOPES))]
+AuthWord = Annotated[str, BeforeValidator(checks.one_of(AUTH)), _schema(enum=list(AUTH))]
+StatusWord = Annotated[str, BeforeValidator(checks.status), _schema(pattern=STATUS_FORM)]
+
+Text = Annotated[str, BeforeValidator(checks.plain)]
+Name = Annotated[str, BeforeValidator(checks.name)]
+ServedName = Annotated[str, BeforeValidator(checks.served_name)]
+PathPrefix = Annotated[str, BeforeValidator(checks.path_prefix)]
+SlashPath = Annotated[str, BeforeValidator(checks.slash_path)]
+BaseUrl = Annotated[str, BeforeValidator(checks.url)]
+Origin = Annotated[str, BeforeValidator(checks.origin)]
+Argument = Annotated[str, BeforeValidator(checks.argument)]
+VariableName = Annotated[str, BeforeValidator(checks.variable_name)]
+Variable = Annotated[str, BeforeValidator(checks.variable)]
+
+Command = Annotated[
+    list[str],
+    BeforeValidator(checks.command),
+    WithJsonSchema({"oneOf": [{"type": "string"}, _lists({"type": "string"})]}),
+]
+Devices = Annotated[list[str], BeforeValidator(checks.devices), WithJsonSchema(_lists({"type": ["integer", "string"]}))]
+
+Duration = Annotated[float, BeforeValidator(units.parse_duration), _schema(examples=["500ms", "45s", "10m", "2h"])]
+SomeDuration = Annotated[float, BeforeValidator(checks.some_duration), _schema(examples=["500ms", "45s", "10m", "2h"])]
+AutoDuration = Annotated[float | None, BeforeValidator(checks.duration_or("auto")), _schema(examples=["auto", "45s"])]
+NeverDuration = Annotated[
+    float | None, BeforeValidator(checks.duration_or("never")), _schema(examples=["never", "10m"])
+]
+Size = Annotated[int, BeforeValidator(checks.some_size), _schema(examples=["32MiB", "18GiB", "1.5GB"])]
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+Count = Annotated[int, Field(ge=1, le=2**31)]

@@ -1,0 +1,105 @@
+"""`extends`: a serve takes over its parent's keys, unless it gives them itself.
+
+Tables (`env`, `requires`) are merged key by key; everything else is replaced. Names are never inherited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.config.document import Document
+from stoker.config.nearest import did_you_mean
+from stoker.config.positions import Path
+from stoker.config.schema import File, ServeTable
+
+_OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One [[serve]] with everything that it inherits."""
+
+    index: int
+    table: ServeTable
+    chain: tuple[int, ...]
+    """Its own row, its parent's, and so on."""
+    is_whole: bool = True
+    """False: a parent could not be found, so nothing can be said to be missing."""
+
+    @property
+    def name(self) -> str:
+        """Its name; a nameless one has been reported and gets one that nobody can write."""
+        return self.table.name or f"#{self.index + 1}"
+
+    @property
+    def is_external(self) -> bool:
+        return self.table.driver == "external" or (self.table.driver is None and self.table.base_url is not None)
+
+    @property
+    def engine(self) -> str:
+        return self.table.engine or ("openai" if self.is_external else "llama.cpp")
+
+    def at(self, doc: Document, key: str) -> Path:
+        """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""
+        for index in self.chain:
+            path = ("serve", index, key)
+            if (key not in _OWN or index == self.index) and (doc.holds(path) or doc.is_spoiled(path)):
+                return path
+        return ("serve", self.index, key)
+
+    def gives(self, doc: Document, key: str) -> bool:
+        """Whether `key` was given, here or in a parent, and was right by itself."""
+        return doc.holds(self.at(doc, key))
+
+    def lacks(self, doc: Document, key: str) -> bool:
+        """Whether `key` was given nowhere. A wrong one is not lacking: it has been reported."""
+        return self.is_whole and not self.gives(doc, key) and not doc.is_spoiled(self.at(doc, key))
+
+
+def inherit(doc: Document, file: File) -> list[Entry]:
+    """One entry per [[serve]], in the file's order. Unknown parents and cycles become problems."""
+    rows: dict[str, int] = {}
+    for index, table in enumerate(file.serve):
+        if table.name:
+            rows.setdefault(table.name, index)
+    entries = []
+    in_cycles: set[int] = set()
+    for index in range(len(file.serve)):
+        chain = _chain(doc, file, rows, index, in_cycles)
+        merged: dict[str, Any] = {}
+        for row in reversed(chain):
+            _take(merged, doc.raw["serve"][row], own=row == index)
+        entries.append(Entry(index, ServeTable.model_validate(merged), chain, _is_whole(doc, file, chain)))
+    return entries
+
+
+def _chain(doc: Document, file: File, rows: dict[str, int], index: int, in_cycles: set[int]) -> tuple[int, ...]:
+    chain = [index]
+    while parent := file.serve[chain[-1]].extends:
+        path = ("serve", chain[-1], "extends")
+        if parent not in rows:
+            doc.problem(path, f"there is no serve '{parent[:64]}'{did_you_mean(parent, rows)}")
+            break
+        if rows[parent] in chain:
+            cycle = chain[chain.index(rows[parent]) :]
+            if not in_cycles.intersection(cycle):
+                names = " extends ".join(str(file.serve[row].name) for row in (*cycle, cycle[0]))
+                doc.problem(path, f"a circle: {names}; take one `extends` out")
+            in_cycles.update(cycle)
+            break
+        chain.append(rows[parent])
+    return tuple(chain)
+
+
+def _is_whole(doc: Document, file: File, chain: tuple[int, ...]) -> bool:
+    last = chain[-1]
+    return file.serve[last].extends is None and not doc.is_spoiled(("serve", last, "extends"))
+
+
+def _take(merged: dict[str, Any], row: dict[str, Any], own: bool) -> None:
+    for key, value in row.items():
+        if key in _OWN and not own:
+            continue
+        below = merged.get(key)
+        merged[key] = {**below, **value} if isinstance(below, dict) and isinstance(value, dict) else value

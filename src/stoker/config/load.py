@@ -1,0 +1,66 @@
+"""From a path to Settings: find(), load()."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from stoker.config.build import build, read_secrets
+from stoker.config.check import check
+from stoker.config.document import Document
+from stoker.config.inherit import inherit
+from stoker.config.paths import default_config
+from stoker.config.rules import check_rules
+from stoker.domain.access import Settings
+from stoker.domain.errors import ConfigError
+
+_NEXT = "`stoker init` writes one"
+
+
+def find(explicit: str | None = None) -> Path:
+    """The configuration file: `explicit`, $STOKER_CONFIG, ./stoker.toml, then the user's own one.
+
+    The first two are taken at their word. Raises ConfigError, with the next command, when there is no file.
+    """
+    named = explicit or os.environ.get("STOKER_CONFIG")
+    if named:
+        path = Path(os.path.expanduser(named))
+        if not path.is_file():
+            origin = "" if explicit else " (from $STOKER_CONFIG)"
+            raise ConfigError([f"{path}{origin}: there is no such file; {_NEXT}"])
+        return path
+    places = (Path("stoker.toml"), default_config())
+    for path in places:
+        if path.is_file():
+            return path
+    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} is there; {_NEXT}"])
+
+
+def load(path: Path) -> Settings:
+    """Read and check the whole file. Raises ConfigError with every problem, each `FILE:LINE: key 'x.y': ...`.
+
+    Reads the files and environment variables that secrets point to; looks at nothing else: whether weights
+    and commands exist is the fleet's question.
+    """
+    doc = Document(_text(path), str(path))
+    file = check(doc)
+    entries = inherit(doc, file)
+    check_rules(doc, file, entries)
+    source = Path(os.path.abspath(path))
+    secrets = read_secrets(doc, file, entries, source.parent)
+    problems = doc.problems()
+    if problems:
+        raise ConfigError(problems)
+    return build(doc, file, entries, secrets, source)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError([f"{path}: there is no such file; {_NEXT}"]) from None
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}; check its owner and mode"]) from None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise ConfigError([f"{path}:{line}: not TOML: a byte that is not UTF-8; save the file as UTF-8"]) from None

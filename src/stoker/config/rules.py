@@ -1,0 +1,74 @@
+"""What no single key can tell. Each rule is a question to the whole file; what it finds goes to the document.
+
+access     who gets in: host and keys                              (here)
+names      one namespace for serves, served names and aliases      (naming)
+serves     what one serve must and must not have                   (serving)
+places     ports, slots and their budgets                          (placing)
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from stoker.config.document import Document
+from stoker.config.inherit import Entry
+from stoker.config.naming import check_names, model_names
+from stoker.config.nearest import did_you_mean
+from stoker.config.placing import check_places
+from stoker.config.schema import File
+from stoker.config.serving import check_serves
+
+
+def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
+    """All rules. Raises nothing; what was already found wrong is not reported again."""
+    _check_door(doc, file)
+    _check_keys(doc, file, entries)
+    check_names(doc, entries)
+    check_serves(doc, entries)
+    check_places(doc, file, entries)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_door(doc: Document, file: File) -> None:
+    door, section = file.front_door, ("front_door",)
+    if door.keys or door.auth == "none" or doc.is_spoiled((*section, "keys")) or doc.is_spoiled((*section, "auth")):
+        return
+    if not is_loopback(door.host):
+        doc.problem(
+            (*section, "host"),
+            f"'{door.host[:64]}' can be reached from other machines and there are no keys; "
+            'give `keys`, or say auth = "none" outright',
+        )
+    elif doc.holds((*section, "auth")):
+        doc.problem((*section, "auth"), 'is "keys" and there are no keys; give `keys` or take it out')
+
+
+def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
+    names = model_names(entries)
+    all_known = not any(
+        doc.is_spoiled(("serve", *place))
+        for place in ((), *((entry.index, key) for entry in entries for key in ("name", "served_name", "aliases")))
+    )
+    seen: dict[str, int] = {}
+    for index, key in enumerate(file.front_door.keys):
+        path = ("front_door", "keys", index)
+        for required in ("name", "value"):
+            if getattr(key, required) is None and not doc.is_spoiled((*path, required)):
+                doc.problem(path, f"`{required}` is missing")
+        if key.name and key.name in seen:
+            doc.problem((*path, "name"), f"line {seen[key.name]} has a key of this name too")
+        elif key.name:
+            seen[key.name] = doc.line((*path, "name"))
+        for place, model in enumerate(key.models):
+            if model != "*" and model not in names and all_known:
+                hint = did_you_mean(model, names)
+                doc.problem((*path, "models", place), f"no serve has the name '{model[:64]}'{hint}")

@@ -1,0 +1,217 @@
+"""What may stand in `stoker.toml`. Every key is optional here: what must be there is a rule, with a line of its own.
+
+Defaults are written as they would be in the file, so that the JSON schema shows them that way.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stoker.config.fields import (
+    Argument,
+    AuthWord,
+    AutoDuration,
+    BaseUrl,
+    Command,
+    Count,
+    Devices,
+    DialectWord,
+    DriverWord,
+    Duration,
+    Engine,
+    Name,
+    NeverDuration,
+    Origin,
+    PathPrefix,
+    Port,
+    ScopeWord,
+    ServedName,
+    Size,
+    SlashPath,
+    SomeDuration,
+    StatusWord,
+    Text,
+    Variable,
+    VariableName,
+)
+
+
+def setting(default: Any, meaning: str) -> Any:
+    """A key of the file. None: it may be left out, and the meaning says what happens then."""
+    return Field(default=default, description=meaning, validate_default=default is not None)
+
+
+class Section(BaseModel):
+    """A table that knows its keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class KeyTable(Section):
+    """A caller's key."""
+
+    name: Name | None = setting(None, "Required. What logs, metrics and decisions call this key.")
+    value: Text | None = setting(None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file.")
+    scope: ScopeWord = setting("inference", "What it may do; each word includes the ones before it.")
+    max_active: Count | None = setting(None, "Requests that it may have in flight; no bound of its own if left out.")
+    models: list[Text] = setting(["*"], 'Names that it may ask for and sees listed; `"*"` is all of them.')
+
+
+class FrontDoorTable(Section):
+    """Where Stoker listens and whom it lets in."""
+
+    host: Text = setting(
+        "127.0.0.1", 'Address to listen on. Beyond loopback needs `keys`, or `auth = "none"` said outright.'
+    )
+    port: Port = setting(8000, "Port to listen on.")
+    prefixes: list[PathPrefix] = setting([], 'Paths under which the API is served too: `"/llm"` gives `/llm/v1/…`.')
+    body_limit: Size = setting("32MiB", "Largest request body; above it the answer is 413.")
+    commit_after: Duration = setting(
+        "45s", "Silence after which a streamed request gets its 200 and keep-alive pings; `0s` = never."
+    )
+    stall_timeout: Duration = setting(
+        "5m", "Silence of a serve, after its first byte, that ends the stream with an error; `0s` = never."
+    )
+    keep_alive: SomeDuration = setting("15s", "Time between pings in a stream that is open and silent.")
+    auth: AuthWord = setting("keys", "`none` lets everybody in who reaches the port, also when `keys` are given.")
+    keys: list[KeyTable] = setting([], "Callers' keys. Without any, loopback needs no key.")
+    allowed_hosts: list[Text] = setting(
+        [], "Values of the `Host` header, without port, to accept beside loopback names."
+    )
+    allowed_origins: list[Origin] = setting(
+        [], 'Browser origins to accept beside our own: `"https://chat.example.com"`.'
+    )
+    shutdown_grace: Duration = setting("30s", "Time that streams in flight get to end after SIGTERM.")
+
+
+class PathsTable(Section):
+    """Where files live. Relative paths are relative to the configuration file."""
+
+    state: Text | None = setting(
+        None, "Lock, socket, decisions. Default: `$XDG_STATE_HOME/stoker` or `~/.local/state/stoker`."
+    )
+    logs: Text | None = setting(None, "One log per serve. Default: `logs` under the state directory.")
+    vault: Text | None = setting(None, "Where `vault:NAME` models lie. Default: `~/.local/share/stoker/vault`.")
+    decisions: Count = setting(10_000, "Decision records kept.")
+    log_bytes: Size = setting("10MiB", "Log kept per serve before it is rotated; one old file is kept.")
+
+
+class SwapTable(Section):
+    """How a slot changes its resident. `auto` follows the measured swap time S."""
+
+    patience: Annotated[float, Field(ge=0, le=1000)] = setting(
+        2.0, "Throughput (higher) against waiting (lower), in measured swap times."
+    )
+    min_residency: AutoDuration = setting("auto", "A resident keeps its place at least this long. Auto: patience × S.")
+    linger: AutoDuration = setting("auto", "It may go once it has been idle this long. Auto: S/4, at most 2 s.")
+    max_wait: AutoDuration = setting("auto", "A waiter this old overrides both. Auto: 2 × patience × S, at least 15 s.")
+    swap_after: Count = setting(8, "So many waiters do the same.")
+    drain_timeout: Duration = setting("30s", "Time that streams of a serve that must go get to end; `0s` cuts at once.")
+    swap_timeout: AutoDuration = setting(
+        "auto", "Longest wait for a load or a swap. Auto: follows `max_wait` and the start time."
+    )
+
+
+class SlotTable(Section):
+    """A set of devices that serves share."""
+
+    devices: Devices = setting([], "Device numbers or ids that serves of this slot see.")
+    memory: Size | None = setting(None, "Without it one serve at a time lives here; with it, as many as fit.")
+    baseline: Name | None = setting(
+        None, "The known-good serve to come back to when a switch and its rollback both failed."
+    )
+    swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot alone: `[slots.NAME.swap]`.")
+
+
+class RequiresTable(Section):
+    """What must be there before a running model is touched."""
+
+    files: list[Text] = setting([], "Files that must exist.")
+    packages: dict[str, Text] = setting({}, 'Python packages and their versions: `{ transformers = ">=5,<6" }`.')
+    commands: list[Text] = setting([], "Commands that must be on PATH.")
+
+
+class ServeTable(Section):
+    """One model, one way to run it."""
+
+    name: Name | None = setting(None, "Required. The logical name: letters, digits, `.`, `_` and `-`.")
+    extends: Name | None = setting(None, "Another serve whose keys hold here unless they are given here too.")
+    abstract: bool = setting(False, "Only a parent for `extends`; it cannot be asked for and need not be complete.")
+    engine: Engine | None = setting(
+        None,
+        "`llama.cpp`, or `openai` for anything with an OpenAI-like API. "
+        "Default: `llama.cpp`; with a `base_url`, `openai`.",
+    )
+    model: Text | None = setting(
+        None, "Path of the weights (relative to this file, or `~/…`) or `vault:NAME`; with engine `openai`, any text."
+    )
+    served_name: ServedName | None = setting(None, "The id that the engine must show in `/v1/models`. Default: `name`.")
+    aliases: list[ServedName] = setting([], "Further model names that mean this serve.")
+    slot: Name | None = setting(None, "The slot that it lives in. Left out: it shares with nobody and needs no swap.")
+    context: Count | None = setting(None, "Tokens that one request may use; llama.cpp gets this times `parallel`.")
+    parallel: Annotated[int, Field(ge=1, le=4096)] = setting(4, "Sequences that the engine runs at once.")
+    max_active: Count | None = setting(None, "Requests in flight at most. Default: `parallel`.")
+    queue: Annotated[int, Field(ge=0, le=1_000_000)] = setting(
+        64, "Requests that may wait for a place; beyond it, 503."
+    )
+    queue_timeout: Duration = setting(
+        "30s", "How long one may wait for a place; `0s` answers 503 at once. Not for loads."
+    )
+    status: StatusWord = setting(
+        "production",
+        "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; "
+        "the last two need `--force`.",
+    )
+    reason: Text | None = setting(None, "Why it has this status. Default: what follows the dash in `status`.")
+    purpose: Text | None = setting(None, "What it is for; shown in status.")
+    modalities: list[Name] = setting(["text"], "What it takes in; shown in status.")
+    driver: DriverWord | None = setting(
+        None,
+        "`process`: Stoker starts and stops it. `external`: it runs by itself. Default: `external` with a `base_url`.",
+    )
+    cmd: Command | None = setting(
+        None,
+        "Command instead of the engine's own, as one text or a list; never through a shell. `{port}`, `{model}`, "
+        "`{dir}`, `{host}`, `{name}` and `{key}` are filled in.",
+    )
+    host: Text = setting("127.0.0.1", "Address that the engine listens on.")
+    port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    health: SlashPath = setting("/health", "Path that answers 200 once the engine is up.")
+    canary: bool = setting(False, "Ready only after a one-token completion was answered too.")
+    base_url: BaseUrl | None = setting(None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`.')
+    key: Text | None = setting(None, "The key that the serve wants: `env:NAME` or `file:PATH`.")
+    dialects: list[DialectWord] | None = setting(
+        None,
+        "What it speaks. Default: llama.cpp `chat`, `completions`, `messages`, `responses`; "
+        "openai `chat`, `completions`.",
+    )
+    memory: Size | None = setting(None, "What it takes of its slot's `memory`; required there.")
+    keep_loaded: bool = setting(False, "Started at once and never a victim of a swap.")
+    idle_unload: NeverDuration = setting("never", "Stopped after this long without a request.")
+    ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop_grace: Duration = setting("10s", "Time from SIGTERM to SIGKILL.")
+    env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
+    extra_args: list[Argument] = setting([], "Arguments after the engine's own.")
+    threads: Count | None = setting(None, "CPU threads. Left out: the engine's choice.")
+    gpu_layers: Annotated[int, Field(ge=0, le=100_000)] | None = setting(
+        None, "Layers on the GPU. Left out: the engine's choice."
+    )
+    requires: RequiresTable = setting(RequiresTable(), "Files, packages and commands without which it is not started.")
+    conflicts: list[Text] = setting(
+        [], "Units and containers that cannot run beside it; shown, and left alone in this version."
+    )
+    embedded: bool | None = setting(
+        None, "llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first."
+    )
+
+
+class File(Section):
+    """The whole file."""
+
+    front_door: FrontDoorTable = setting(FrontDoorTable(), "Address, limits and keys of the one endpoint.")
+    paths: PathsTable = setting(PathsTable(), "Where state, logs and models lie.")
+    slots: dict[str, SlotTable] = setting({}, "Sets of devices that serves share: `[slots.NAME]`.")
+    swap: SwapTable = setting(SwapTable(), "How slots change their residents.")
+    serve: list[ServeTable] = setting([], "What may run: one `[[serve]]` each.")

@@ -1,0 +1,54 @@
+"""Secrets stand somewhere else: `env:NAME` or `file:PATH`. No message here repeats what was given instead."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from stoker.config.paths import absolute
+from stoker.domain.serve import Secret
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MOST = 8192
+
+
+def read_secret(source: str, directory: Path, environment: Mapping[str, str] | None = None) -> Secret:
+    """The secret that `source` points to; files are relative to `directory`, one trailing line break is dropped.
+
+    Raises ValueError: a literal, an unset or empty variable, a file that cannot be read, or a value that
+    cannot go into an HTTP header.
+    """
+    scheme, _, rest = source.partition(":")
+    if scheme == "env" and _VARIABLE.fullmatch(rest):
+        value = (os.environ if environment is None else environment).get(rest, "")
+        if not value:
+            raise ValueError(f"the environment variable {rest} is not set or empty; set it before starting stoker")
+    elif scheme == "file" and rest:
+        value = _from_file(absolute(rest, directory))
+    else:
+        raise ValueError(
+            "a secret must not stand in this file; write env:NAME for an environment variable or file:PATH for a file"
+        )
+    if not value.isascii() or not value.isprintable() or value != value.strip():
+        raise ValueError(f"what {source} holds is no key: it must be one line of printable ASCII without outer blanks")
+    return Secret(value, source)
+
+
+def _from_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST + 1)
+        text = content.decode("ascii")
+    except FileNotFoundError:
+        raise ValueError(f"the file {path} does not exist; create it with mode 0600") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"the file {path} holds something that is no key: only printable ASCII can be one") from None
+    except OSError as error:
+        raise ValueError(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
+    if len(content) > _MOST:
+        raise ValueError(f"the file {path} is longer than {_MOST} bytes; is it the right file?")
+    if not text.strip():
+        raise ValueError(f"the file {path} is empty; write the key into it")
+    return text.removesuffix("\n").removesuffix("\r")

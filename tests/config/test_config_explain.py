@@ -1,0 +1,298 @@
+"""What is shown is what runs: it reads back, hides secrets, and the page and the JSON schema say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from stoker.config.explain import schema, show, to_toml, warnings
+from stoker.config.load import load
+from stoker.config.render import render
+from stoker.domain.access import Settings
+from stoker.domain.errors import ConfigError
+
+Loaded = Callable[[str], Settings]
+ROOT = Path(__file__).parents[2]
+SECRET = "sk-very-secret"
+
+FULL = """
+[front_door]
+host = "0.0.0.0"
+prefixes = ["/llm"]
+allowed_hosts = ["box.lan"]
+allowed_origins = ["https://chat.lan"]
+keys = [
+  { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4 },
+  { name = "me", value = "file:me.key" },
+]
+[paths]
+state = "state"
+log_bytes = "1.5MB"
+[slots.gpu0]
+devices = [0]
+memory = "10GiB"
+baseline = "a"
+swap = { linger = "100ms", swap_timeout = "1h" }
+[slots."gpu.1"]
+[[serve]]
+name = "a"
+model = "a.gguf"
+slot = "gpu0"
+memory = "7GiB"
+status = "rejected-too slow"
+idle_unload = "10m"
+key = "env:STOKER_TEST_KEY"
+embedded = false
+context = 100
+requires = { packages = { "odd name" = ">=1" }, files = ["f"] }
+[[serve]]
+name = "b"
+engine = "openai"
+model = 'quote " backslash \\\\ ünï'
+cmd = ["run", "--port", "{port}"]
+port = 9001
+env = { PLAIN = "tab\\tdel\\u007f" }
+[[serve]]
+name = "c"
+base_url = "http://far:1/v1"
+dialects = ["rerank"]
+"""
+
+
+@pytest.fixture
+def full(loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("STOKER_TEST_KEY", SECRET)
+    (tmp_path / "me.key").write_text(SECRET + "2")
+    (tmp_path / "me.key").chmod(0o600)
+    return loaded(FULL)
+
+
+class TestShow:
+    """Effective values, in the file's own form."""
+
+    def test_what_is_shown_reads_back_to_the_same_settings(self, full: Settings, loaded: Loaded) -> None:
+        again = loaded(to_toml(full))
+        for field in fields(Settings):
+            assert getattr(again, field.name) == getattr(full, field.name), field.name
+
+    def test_the_text_and_the_table_are_the_same(self, full: Settings) -> None:
+        assert tomllib.loads(to_toml(full)) == show(full)
+        assert json.loads(json.dumps(show(full))) == show(full)
+
+    def test_a_secret_is_shown_as_its_source(self, full: Settings) -> None:
+        text = to_toml(full)
+        assert SECRET not in text + repr(full)
+        assert text.count('"env:STOKER_TEST_KEY"') == 2
+        assert '"file:me.key"' in text
+
+    def test_what_looks_like_a_secret_is_hidden_and_warned_about(self, loaded: Loaded) -> None:
+        settings = loaded(
+            f"""
+            [[serve]]
+            name = "a"
+            engine = "openai"
+            cmd = ["run", "{{port}}", "--api-key", "{SECRET}", "--hf-token={SECRET}", "--key", "{{key}}", "--keys", "x"]
+            extra_args = ["--api-key={{key}}"]
+            env = {{ HF_TOKEN = "{SECRET}", MONKEY = "visible" }}
+            """
+        )
+        text = to_toml(settings)
+        assert SECRET not in text + "".join(warnings(settings))
+        assert '["run", "{port}", "--api-key", "***", "--hf-token=***", "--key", "{key}", "--keys", "x"]' in text
+        assert "--api-key={key}" in text
+        assert "visible" in text
+        assert [w for w in warnings(settings) if "env.HF_TOKEN" in w]
+        assert not [w for w in warnings(settings) if "MONKEY" in w or "--keys" in w]
+        assert sum("stands in the file itself: give it as" in w for w in warnings(settings)) == 2
+
+    def test_every_field_of_the_domain_can_be_written_in_the_file(self, full: Settings) -> None:
+        """A setting that cannot be configured, or is not shown, would be a dead one."""
+        shown: Any = show(full)
+        known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
+        [one, *_] = full.serves
+        assert {f.name for f in fields(one)} - known["ServeTable"] == {"directory", "die_with_parent"}
+        assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
+        assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
+        assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
+        in_any = {key for serve in shown["serve"] for key in serve}
+        assert known["ServeTable"] - in_any == {"extends", "abstract", "threads", "gpu_layers", "purpose"}
+
+
+values = st.recursive(
+    st.text(max_size=20)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), values, max_size=5))
+@hypothesis_settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_plain_table_is_rendered_so_that_it_reads_back(table: dict[str, Any]) -> None:
+    assert tomllib.loads(render(table)) == table
+
+
+KEYS = [
+    (section, key)
+    for section, table in {
+        "[front_door]": "FrontDoorTable",
+        "[[front_door.keys]]": "KeyTable",
+        "[paths]": "PathsTable",
+        "[swap]": "SwapTable",
+        "[slots.g]": "SlotTable",
+        "[[serve]]": "ServeTable",
+    }.items()
+    for key in schema()["$defs"][table]["properties"]
+    if (section, key) != ("[front_door]", "keys")  # beside its own rows it would be no TOML
+]
+
+
+@given(st.lists(st.tuples(st.sampled_from(KEYS), values), min_size=1, max_size=4))
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_value_of_any_key_breaks_the_reader(tmp_path: Path, parts: list[tuple[tuple[str, str], Any]]) -> None:
+    """Nonsense anywhere ends in settings or in a list of problems that have lines, never in another error."""
+    tables: dict[str, dict[str, Any]] = {}
+    for (section, key), value in parts:
+        tables.setdefault(section, {})[key] = value
+    text = ""
+    for section, table in tables.items():
+        text += f"{section}\n" + "".join(
+            f"{key} = {render({'x': [value]}).strip()[4:]}\n" for key, value in table.items() if not _has_table(value)
+        )
+    path = tmp_path / "stoker.toml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        problems = [] if show(load(path)) else ["nothing to show"]
+    except ConfigError as error:
+        problems = error.problems or ["nothing to say"]
+    for problem in problems:
+        place = re.match(rf"{re.escape(str(path))}:(\d+): key '", problem)
+        assert place is not None, problem
+        assert 1 <= int(place[1]) <= text.count("\n")
+
+
+def _has_table(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(_has_table, value)))
+
+
+class TestWarnings:
+    """What works and is probably not meant."""
+
+    def only(self, settings: Settings) -> str:
+        [warning] = warnings(settings)
+        return warning
+
+    @pytest.fixture
+    def weights(self, tmp_path: Path) -> str:
+        (tmp_path / "x").touch()
+        return "[[serve]]\nname = 'a'\nmodel = 'x'\n"
+
+    def test_a_good_file_has_none(self, loaded: Loaded, weights: str) -> None:
+        assert warnings(loaded(weights)) == []
+
+    @pytest.mark.parametrize(
+        ("more", "expected"),
+        [
+            ("max_active = 5", "serve 'a': max_active 5 is above parallel 4"),
+            ("keep_loaded = true\nidle_unload = '1m'", "serve 'a': keep_loaded wins over idle_unload"),
+            ("host = '0.0.0.0'", "serve 'a': host 0.0.0.0: the engine can be reached from other machines"),
+            ("[front_door]\nhost = '10.0.0.1'\nauth = 'none'", 'front_door: auth = "none" on 10.0.0.1'),
+            ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both have device 0"),
+            (
+                "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
+                "slot 's' holds one serve at a time and 'a' stays loaded: the others in it can never run",
+            ),
+        ],
+    )
+    def test_each_is_said_once(self, loaded: Loaded, weights: str, more: str, expected: str) -> None:
+        assert self.only(loaded(weights + more)).startswith(expected)
+
+    def test_missing_weights_are_named_where_an_engine_would_read_them(self, loaded: Loaded, tmp_path: Path) -> None:
+        settings = loaded("[[serve]]\nname = 'a'\nmodel = 'gone.gguf'")
+        assert str(tmp_path / "gone.gguf") in self.only(settings)
+        assert warnings(loaded("[[serve]]\nname = 'a'\nmodel = 'gone'\ncmd = 'run {port}'")) == []
+        assert warnings(loaded("[[serve]]\nname = 'a'\nmodel = 'hub/id'\nbase_url = 'http://h/v1'")) == []
+
+    def test_an_empty_file_is_told_what_to_do_next(self, loaded: Loaded) -> None:
+        assert "`stoker init`" in self.only(loaded(""))
+
+    def test_every_address_without_allowed_hosts_and_keys_that_nobody_asks_for(
+        self, loaded: Loaded, full: Settings
+    ) -> None:
+        door = full.front_door
+        good = warnings(full)
+        for changed, expected in [
+            (replace(door, allowed_hosts=()), "no `allowed_hosts`"),
+            (replace(door, auth=False, host="127.0.0.1"), "the keys are not asked for"),
+        ]:
+            [new] = set(warnings(replace(full, front_door=changed))) - set(good)
+            assert expected in new
+
+    def test_a_secret_file_that_others_can_read(self, full: Settings, tmp_path: Path) -> None:
+        before = warnings(full)
+        (tmp_path / "me.key").chmod(0o644)
+        [new] = set(warnings(full)) - set(before)
+        assert new.startswith("file:me.key: other users of this machine may use this file; `chmod 600` it")
+
+
+class TestInStep:
+    """Page, JSON schema, example and code say the same."""
+
+    PAGE = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+
+    def rows(self, heading: str) -> dict[str, str]:
+        """The key rows below a heading, up to the next heading."""
+        part = self.PAGE.split(f"\n{heading}\n", 1)[1].split("\n#", 1)[0]
+        return {m[1]: m[2].strip() for m in re.finditer(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|", part, re.MULTILINE)}
+
+    @pytest.mark.parametrize(
+        ("heading", "table"),
+        [
+            ("## [front_door]", "FrontDoorTable"),
+            ("### Each of `front_door.keys`", "KeyTable"),
+            ("## [paths]", "PathsTable"),
+            ("## [slots.NAME]", "SlotTable"),
+            ("## [swap], and [slots.NAME.swap]", "SwapTable"),
+            ("## [[serve]]", "ServeTable"),
+            ("### `requires`", "RequiresTable"),
+        ],
+    )
+    def test_the_page_has_every_key_with_its_default(self, heading: str, table: str) -> None:
+        properties = schema()["$defs"][table]["properties"]
+        rows = self.rows(heading)
+        assert set(rows) == set(properties)
+        for key, node in properties.items():
+            if "default" in node and node["default"] != {}:
+                assert rows[key] == f"`{json.dumps(node['default'])}`", key
+
+    def test_the_page_has_every_section(self) -> None:
+        assert set(self.rows("## The sections")) == set(schema()["properties"])
+
+    def test_the_schema_file_is_the_schema(self) -> None:
+        """If not: stoker config schema > docs/stoker.schema.json"""
+        assert json.loads((ROOT / "docs/stoker.schema.json").read_text(encoding="utf-8")) == schema()
+
+    def test_every_schema_reference_resolves_and_there_is_no_null(self) -> None:
+        text = json.dumps(schema())
+        for name in re.findall(r'"#/\$defs/(\w+)"', text):
+            assert name in schema()["$defs"]
+        assert "null" not in text
+
+    def test_the_example_and_the_first_file_of_the_page_load(self, loaded: Loaded) -> None:
+        example = load(ROOT / "examples/stoker.toml")
+        assert [serve.name for serve in example.serves] == ["fast", "clever", "shared"]
+        first = self.PAGE.split("```toml\n", 1)[1].split("```", 1)[0]
+        assert [serve.name for serve in loaded(first).serves] == ["fast", "clever"]
+        assert all(warning.endswith("until they are") for warning in warnings(example))

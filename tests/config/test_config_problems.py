@@ -1,0 +1,398 @@
+"""Every problem in one go, each with its line, its key, what is wrong, and the nearest right word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Problems = Callable[[str], list[str]]
+
+GOOD = '[slots.gpu0]\n[[serve]]\nname = "fast"\nmodel = "x.gguf"\nslot = "gpu0"\n'
+"""Five lines; what a test appends begins at line 6 and belongs to serve[fast]."""
+
+TWELVE = """\
+[front_door]
+prot = 8000                              # 1
+host = "0.0.0.0"                         # 2
+body_limit = 32                          # 3
+
+[slots.gpu0]
+baseline = "nobody"                      # 4
+
+[[serve]]
+name = "fast"
+engine = "vllm"                          # 5
+contxt = 4096                            # 6
+slot = "gpu1"                            # 7
+model = "x.gguf"
+aliases = [
+  "small",
+  "auto",                                # 8
+]
+
+[[serve]]
+name = "slow"
+extends = "fats"                         # 9
+port = 70000                             # 10
+cmd = "run --model {modle}"              # 11
+
+[[tier]]                                 # 12
+name = "cloud"
+"""
+
+
+def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problems: Problems) -> None:
+    marked = [line for line, text in enumerate(TWELVE.splitlines(), 1) if "# " in text]
+    assert len(marked) == 12
+    wanted = [
+        "key 'front_door.prot': unknown key; did you mean 'port'?",
+        "key 'front_door.host': '0.0.0.0' can be reached from other machines and there are no keys",
+        "key 'front_door.body_limit': 32 has no unit; write text with a unit: \"32MiB\"",
+        "key 'slots.gpu0.baseline': no serve 'nobody' lives in slot 'gpu0'",
+        "key 'serve[fast].engine': 'vllm' is not in this version",
+        "key 'serve[fast].contxt': unknown key; did you mean 'context'?",
+        "key 'serve[fast].slot': there is no slot 'gpu1'; did you mean 'gpu0'?",
+        "key 'serve[fast].aliases[#2]': 'auto' is reserved",
+        "key 'serve[slow].extends': there is no serve 'fats'; did you mean 'fast'?",
+        "key 'serve[slow].port': is too large: at most 65535",
+        "key 'serve[slow].cmd': {modle} is not filled in; did you mean '{model}'?",
+        "key 'tier': not in this version: cloud tiers",
+    ]
+    found = problems(TWELVE)
+    assert [int(problem.partition(":")[0]) for problem in found] == marked
+    for problem, start in zip(found, wanted, strict=True):
+        assert problem.partition(": ")[2].startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # kinds of value
+        ("front_door = 1", "1: key 'front_door': must be a table, not a whole number"),
+        ("[front_door]\nport = '80'", "2: key 'front_door.port': must be a whole number, not text"),
+        ("[front_door]\nport = true", "2: key 'front_door.port': must be a whole number, not true or false"),
+        ("[front_door]\nport = 0", "2: key 'front_door.port': is too small: at least 1"),
+        ("[front_door]\nhost = 5", "2: key 'front_door.host': must be text in quotes, not a whole number"),
+        ("[front_door]\nhost = ''", "2: key 'front_door.host': is empty"),
+        ('[front_door]\nhost = "a\\nb"', "2: key 'front_door.host': holds a line break"),
+        ("[front_door]\nkeys = 'x'", "2: key 'front_door.keys': must be a list in brackets, not text"),
+        ("[front_door]\nprefixes = ['/v1']", "2: key 'front_door.prefixes[#1]': /v1 is a path of Stoker itself"),
+        ("[front_door]\nprefixes = ['a/../b']", "2: key 'front_door.prefixes[#1]': is no path prefix"),
+        ("[front_door]\nprefixes = ['/a/../b']", "2: key 'front_door.prefixes[#1]': is no path prefix"),
+        ("[front_door]\nallowed_origins = ['*']", "2: key 'front_door.allowed_origins[#1]': is no http or https"),
+        ("[front_door]\nallowed_origins = ['http://a/b']", "2: key 'front_door.allowed_origins[#1]': is no origin"),
+        ("[front_door]\nkeep_alive = '0s'", "2: key 'front_door.keep_alive': must be longer than 0"),
+        ("[front_door]\nbody_limit = '0B'", "2: key 'front_door.body_limit': must be larger than 0"),
+        ("[front_door]\ncommit_after = 2020-01-01", "2: key 'front_door.commit_after': is no duration; write text"),
+        ("[front_door]\nauth = 'non'", "2: key 'front_door.auth': 'non' is not accepted; it is keys or none; did you"),
+        ("[swap]\nlinger = 'atuo'", "2: key 'swap.linger': 'atuo' is not a duration; write text with a unit"),
+        ("[swap]\npatience = nan", "2: key 'swap.patience': must be a number"),
+        ("[swap]\npatience = -1", "2: key 'swap.patience': is too small: at least 0"),
+        ("[serve]\nname = 'x'", "1: key 'serve': must be rows, not a table: write [[serve]] with double brackets"),
+        ("serve = [1]", "1: key 'serve[#1]': must be a table, not a whole number"),
+        ("[slots]\ng = 1", "2: key 'slots.g': must be a table, not a whole number"),
+        ("[slots.'a/b']", "1: key 'slots.a/b': is no name"),
+        ("[slots.g]\ndevices = 0", "2: key 'slots.g.devices': must be a list like [0, 1]"),
+        ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
+        ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': holds something that is no device"),
+        # keys that are somewhere else, or later
+        ("port = 1", "1: key 'port': unknown key; known here: front_door"),
+        ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
+        ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
+        ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
+        ("[router]", "1: key 'router': not in this version: choosing a model by the task"),
+        ("[gate.default]", "1: key 'gate': not in this version"),
+        ("[alias.coder]", "1: key 'alias': not in this version"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expected: str) -> None:
+    [problem] = problems(text)
+    assert problem.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('driver = "compose"', "'compose' is not in this version: start the container yourself and give its base_url"),
+        ('driver = "systemd"', "'systemd' is not in this version"),
+        ('driver = "ray"', "'ray' is not in this version"),
+        ('driver = "proces"', "'proces' is not accepted; it is process or external; did you mean 'process'?"),
+        ('engine = "sglang"', "'sglang' is not in this version"),
+        ('engine = "lama.cpp"', "'lama.cpp' is not accepted; it is llama.cpp or openai; did you mean 'llama.cpp'?"),
+        ('container = "x"', "not in this version: containers; take it out"),
+        ('up = "docker"', "not in this version"),
+        ('fallback = "x"', "not in this version"),
+        ("sampling = { t = 1 }", "not in this version"),
+        ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; it is chat, completions,"),
+        ('status = "reject"', "'reject' is not accepted; it is production,"),
+        ('served_name = "a b"', "is no model name"),
+        ('aliases = ["auto:code"]', "'auto:code' is reserved"),
+        ('extends = "fast"', "a circle: fast extends fast"),
+        ("port = 8000", "serve 'fast' wants port 8000, which the front door has"),
+        ('model = "vault:../x"', "vault:NAME must name a file under the vault"),
+        ('model = "vault:"', "vault:NAME must name a file under the vault"),
+        ('cmd = "run {model}"', "has no {port} in it, and there is no fixed `port`"),
+        ("cmd = \"run 'open\"", "has an open quote"),
+        ("cmd = []", "is empty"),
+        ("cmd = [1]", "must be one text or a list of texts"),
+        ('health = "health"', "is no path; write one like"),
+        ("max_active = 0", "is too small: at least 1"),
+        ("canary = 1", "must be true or false, without quotes, not a whole number"),
+        ('idle_unload = "0x"', "the unit 'x' is not known"),
+        ("env = { A = 1 }", "must be text in quotes, not a whole number"),
+        ('env = { A = "env:B" }', "`env:` and `file:` are not in this version for `env`"),
+        ('env = { "A=B" = "1" }', "is no name for an environment variable"),
+        ('requires = { fils = [] }', "unknown key; did you mean 'files'?"),
+        ('driver = "external"', "serve 'fast' is external and has no `base_url`"),
+        ('base_url = "http://u:p@h/v1"', "holds a user or password"),
+        ('base_url = "h:80"', "is no http or https address"),
+        ('base_url = "http://h:99999/v1"', "is no http or https address"),
+        ('base_url = "http://h/v1?x=1"', "must not have a '?' or '#' part"),
+    ],
+)  # fmt: skip
+def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: str, expected: str) -> None:
+    key = line.partition(" ")[0]
+    text = GOOD
+    if key == "model":
+        text = text.replace('model = "x.gguf"\n', "")
+    if key == "driver":
+        text = text.replace('slot = "gpu0"\n', "")
+    number = len(text.splitlines()) + 1
+    [problem] = problems(text + line + "\n")
+    assert problem.startswith(f"{number}: key 'serve[fast].{key}")
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
+        ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is no name: letters"]),
+        ("[[serve]]\nname = 'a'", ["1: key 'serve[a]': serve 'a' has no `model`: give the path"]),
+        (
+            "[[serve]]\nname = 'a'\nengine = 'openai'\nmodel = 'x'",
+            ["3: key 'serve[a].engine': engine openai has no command line of its own: give serve 'a' a `cmd`"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nengine = 'openai'\ncmd = 'run {model} {port}'",
+            ["4: key 'serve[a].cmd': uses {model}, and serve 'a' has no `model`"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nbase_url = 'http://h/v1'\nslot = 'x'\nenv = { A = '1' }",
+            ["4: key 'serve[a].slot': means nothing for serve 'a'", "5: key 'serve[a].env': means nothing"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\ndriver = 'process'\nbase_url = 'http://h/v1'",
+            ["4: key 'serve[a].base_url': is for external serves, and driver is \"process\""],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nabstract = true\naliases = ['b']",
+            ["4: key 'serve[a].aliases': an abstract serve cannot be asked for"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nextends = 'b'\n[[serve]]\nname = 'b'\nextends = 'c'\n"
+            "[[serve]]\nname = 'c'\nextends = 'b'\n",
+            ["9: key 'serve[c].extends': a circle: b extends c extends b; take one `extends` out"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nabstract = true\nslot = 'g'\n[[serve]]\nname = 'b'\nextends = 'a'\nmodel = 'x'",
+            ["4: key 'serve[a].slot': there is no slot 'g'; add a section [slots.g]"],
+        ),
+    ],
+)
+def test_what_a_serve_lacks_or_must_not_have(problems: Problems, text: str, expected: list[str]) -> None:
+    found = problems(text)
+    assert len(found) == len(expected), found
+    for problem, start in zip(found, expected, strict=True):
+        assert problem.startswith(start)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[serve]]\nname = 'a'\ndriver = 'compose'",
+        "[[serve]]\nname = 'a'\nengine = 'vllm'",
+        "[[serve]]\nname = 'a'\nengine = 'openai'\ncmd = 5",
+        "[[serve]]\nname = 'a'\nextends = 'nobody'",
+        "[[serve]]\nname = 'a'\ncmd = 'run {prot}'",
+        "[[serve]]\nname = 'a b'\nmodel = 'x'\n"
+        "[front_door]\nkeys = [{ name = 'k', value = 'file:k', models = ['a b'] }]",
+        "[slots.g]\nmemory = 5\n[[serve]]\nname = 'a'\nmodel = 'x'\nslot = 'g'\nkeep_loaded = true\n"
+        "[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 'g'\nkeep_loaded = true",
+        "[front_door]\nhost = '0.0.0.0'\nauth = 'nobody'",
+    ],
+)
+def test_one_mistake_is_one_problem_not_a_shower_of_them(problems: Problems, tmp_path: Path, text: str) -> None:
+    """What follows from a problem already named is not a finding of its own."""
+    (tmp_path / "k").write_text("secret")
+    assert len(problems(text)) == 1
+
+
+def test_a_wrong_parent_value_is_reported_once_in_the_parent(problems: Problems) -> None:
+    children = "".join(f"[[serve]]\nname = 'c{n}'\nextends = 'p'\nmodel = 'x'\n" for n in range(3))
+    [problem] = problems("[[serve]]\nname = 'p'\nabstract = true\nqueue = -1\n" + children)
+    assert problem.startswith("4: key 'serve[p].queue': is too small: at least 0")
+
+
+class TestNames:
+    """One namespace: serve names, served names, aliases."""
+
+    @pytest.mark.parametrize(
+        ("first", "second", "place"),
+        [
+            ("name = 'a'", "name = 'a'", "serve[a].name"),
+            ("name = 'a'", "name = 'b'\nserved_name = 'a'", "serve[b].served_name"),
+            ("name = 'a'\nserved_name = 'm'", "name = 'b'\nserved_name = 'm'", "serve[b].served_name"),
+            ("name = 'a'\naliases = ['m']", "name = 'b'\naliases = ['x', 'm']", "serve[b].aliases[#2]"),
+            ("name = 'a'\naliases = ['b']", "name = 'b'", "serve[b].name"),
+        ],
+    )
+    def test_two_serves_cannot_share_one(self, problems: Problems, first: str, second: str, place: str) -> None:
+        text = f"[[serve]]\nmodel = 'x'\n{first}\n[[serve]]\nmodel = 'x'\n{second}\n"
+        theirs = 2 + len(first.splitlines())
+        mine = len(text.splitlines())
+        [problem] = problems(text)
+        assert problem.startswith(f"{mine}: key '{place}': ")
+        assert f"already means serve 'a' (line {theirs})" in problem
+
+
+class TestDoor:
+    """Nobody is let in by accident."""
+
+    def test_an_open_host_wants_keys_or_an_explicit_none(self, problems: Problems) -> None:
+        for host in ("0.0.0.0", "::", "192.168.1.2", "gpu-box"):
+            assert len(problems(f"[front_door]\nhost = '{host}'")) == 1
+            assert problems(f"[front_door]\nhost = '{host}'\nauth = 'none'") == []
+        for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"):
+            assert problems(f"[front_door]\nhost = '{host}'") == []
+
+    def test_keys_that_are_demanded_but_not_there(self, problems: Problems) -> None:
+        [problem] = problems("[front_door]\nauth = 'keys'")
+        assert problem.startswith("2: key 'front_door.auth': is \"keys\" and there are no keys")
+
+    def test_a_key_needs_a_name_of_its_own_and_a_model_that_exists(
+        self, problems: Problems, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K1", "same")
+        monkeypatch.setenv("K2", "same")
+        found = problems(
+            "[front_door]\nkeys = [\n"
+            " { value = 'env:K1' },\n { name = 'a' },\n"
+            " { name = 'a', value = 'env:K2', models = ['fsat', '*'], scope = 'amdin' },\n]\n" + GOOD
+        )
+        assert [problem.split(": ", 2)[:2] for problem in found] == [
+            ["3", "key 'front_door.keys[#1]'"],
+            ["4", "key 'front_door.keys[a]'"],
+            ["5", "key 'front_door.keys[a].scope'"],
+            ["5", "key 'front_door.keys[a].name'"],
+            ["5", "key 'front_door.keys[a].models[#1]'"],
+            ["5", "key 'front_door.keys[a].value'"],
+        ]
+        assert "did you mean 'fast'?" in found[4]
+        assert "the same key as in line 3" in found[5]
+        assert "same'" not in found[5]
+
+
+class TestPlaces:
+    """Ports and slots hold what they can hold."""
+
+    def test_two_serves_cannot_have_one_port(self, problems: Problems) -> None:
+        [problem] = problems(
+            "[[serve]]\nname = 'a'\nmodel = 'x'\nport = 9\n[[serve]]\nname = 'b'\nmodel = 'x'\nport = 9"
+        )
+        assert problem.startswith("8: key 'serve[b].port': serve 'b' wants port 9, which serve 'a' (line 4) has")
+
+    def test_a_slot_with_memory_must_know_and_hold_each_serve(self, problems: Problems) -> None:
+        found = problems(
+            "[slots.g]\nmemory = '10GiB'\n"
+            "[[serve]]\nname = 'a'\nmodel = 'x'\nslot = 'g'\n"
+            "[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 'g'\nmemory = '12GiB'\n"
+            "[[serve]]\nname = 'c'\nmodel = 'x'\nslot = 'g'\nmemory = 5\n"
+        )
+        assert [problem.partition(":")[0] for problem in found] == ["6", "11", "16"]
+        assert "so serve 'a' must say its `memory`" in found[0]
+        assert "serve 'b' takes 12GiB and slot 'g' has 10GiB" in found[1]
+        assert "5 has no unit" in found[2]
+
+    @pytest.mark.parametrize(
+        ("slot", "memory", "expected"),
+        [
+            ("memory = '10GiB'", "6GiB", "take 12GiB together; it has 10GiB"),
+            ("", "6GiB", "holds one serve at a time"),
+            ("memory = '12GiB'", "6GiB", None),
+        ],
+    )
+    def test_serves_that_stay_loaded_must_fit_together(
+        self, problems: Problems, slot: str, memory: str, expected: str | None
+    ) -> None:
+        rows = "".join(
+            f"[[serve]]\nname = '{name}'\nmodel = 'x'\nslot = 'g'\nmemory = '{memory}'\nkeep_loaded = true\n"
+            for name in "ab"
+        )
+        found = problems(f"[slots.g]\n{slot}\n{rows}")
+        if expected is None:
+            assert found == []
+        else:
+            [problem] = found
+            assert problem.startswith("14: key 'serve[b].keep_loaded': serves 'a' and 'b'")
+            assert expected in problem
+
+    def test_a_baseline_lives_in_its_slot(self, problems: Problems) -> None:
+        rows = GOOD + "[[serve]]\nname = 'other'\nmodel = 'x'\n"
+        [problem] = problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'other'"))
+        assert problem.startswith("2: key 'slots.gpu0.baseline': no serve 'other' lives in slot 'gpu0'")
+        assert problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'fast'")) == []
+
+
+class TestSecrets:
+    """A secret is somewhere else, and no message repeats one."""
+
+    SECRET = "sk-hunter2-very-secret"
+
+    def file(self, source: str) -> str:
+        return f"{GOOD}key = '{source}'\n[front_door]\nkeys = [{{ name = 'k', value = '{source}' }}]\n"
+
+    @pytest.mark.parametrize("prefix", ["", "env:", "ENV:", "env: ", "file", "env:=", "Bearer "])
+    def test_a_literal_is_refused_without_an_echo(self, problems: Problems, prefix: str) -> None:
+        found = problems(self.file(f"{prefix}{self.SECRET}"))
+        assert [problem.partition(":")[0] for problem in found] == ["6", "8"]
+        for problem in found:
+            assert "write env:NAME for an environment variable or file:PATH for a file" in problem
+            assert self.SECRET not in problem
+
+    def test_a_secret_that_is_no_text_or_stands_in_a_url_is_not_repeated(self, problems: Problems) -> None:
+        assert not any("12345678" in problem for problem in problems(f"{GOOD}key = 12345678\n"))
+        [problem] = problems(f"{GOOD}base_url = 'http://u:{self.SECRET}@h/v1'\n")
+        assert self.SECRET not in problem
+
+    @pytest.mark.parametrize(
+        ("content", "expected"),
+        [
+            (None, "does not exist; create it with mode 0600"),
+            (b"", "is empty"),
+            (b"\n", "is empty"),
+            (SECRET.encode() + b"\nsecond", "it must be one line of printable ASCII"),
+            (b"\xff\xfe", "holds something that is no key"),
+            (b"x" * 9000, "is longer than 8192 bytes"),
+        ],
+    )
+    def test_a_secret_file_that_holds_no_key(
+        self, problems: Problems, tmp_path: Path, content: bytes | None, expected: str
+    ) -> None:
+        if content is not None:
+            (tmp_path / "the.key").write_bytes(content)
+        for problem in problems(self.file("file:the.key")):
+            assert expected in problem
+            assert "the.key" in problem
+            assert self.SECRET not in problem
+        assert len(problems(self.file("file:the.key"))) == 2
+
+    def test_a_variable_that_is_not_set_is_named(self, problems: Problems, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("STOKER_TEST_KEY", raising=False)
+        found = problems(self.file("env:STOKER_TEST_KEY"))
+        assert len(found) == 2
+        assert all("the environment variable STOKER_TEST_KEY is not set or empty" in problem for problem in found)
+        monkeypatch.setenv("STOKER_TEST_KEY", self.SECRET)
+        assert problems(self.file("env:STOKER_TEST_KEY")) == []
