@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import socket
 import sys
 import time
@@ -28,7 +27,7 @@ from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.protocols import Clock
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, on_devices
 from stoker.fleet.conductor import Conductor, SwapReport
 from stoker.fleet.supervisor import Supervisor
 from stoker.flow import Flow
@@ -73,12 +72,14 @@ def run(
             state.lock()
             held.callback(state.close)
             held.enter_context(_logging(settings))
-            sockets = [_listen(settings), _listen_locally(state)]
+            sockets = [_listen(settings), state.bind_socket()]
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
             return 1
-        held.callback(_close, sockets, state)
-        application = Application(settings, announce, reload, force, leave_running)
+        held.callback(_close, sockets)
+        if state.note is not None:
+            announce(state.note)
+        application = Application(settings, state.decisions_path, announce, reload, force, leave_running)
         return _event_loop()(application.serve(sockets))
 
 
@@ -88,6 +89,7 @@ class Application:
     def __init__(
         self,
         settings: Settings,
+        decisions: Path,
         announce: Announce,
         reload: Callable[[], Settings] | None,
         force: frozenset[str],
@@ -98,16 +100,17 @@ class Application:
         self._read = reload
         self._force = force
         self._leave_running = leave_running
+        self._decisions = decisions
 
     async def serve(self, sockets: list[socket.socket]) -> int:
         """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
         settings = self.settings
         clock: Clock = SystemClock()
         self.pool = Pool()
-        self.store = DecisionLog(Path(settings.paths.state) / "decisions.db", settings.paths.decisions)
+        self.store = DecisionLog(self._decisions, settings.paths.decisions)
         self.metrics = Metrics()
         supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"))
-        self.conductor = Conductor(settings.slots, settings.serves, supervisor, clock, self._swapped, self.pool.drop)
+        self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop)
         self.conductor.forced |= self._force
         names = Names(settings.serves)
         self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
@@ -179,7 +182,7 @@ class Application:
         old = {serve.name: serve for serve in self.settings.serves}
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
-        self.conductor.reload(fresh.slots, fresh.serves)
+        self.conductor.reload(fresh.slots, placed(fresh))
         self.flow.names = Names(fresh.serves)
         self.flow.front_door = fresh.front_door
         self.front.door = Door(fresh.front_door)
@@ -222,6 +225,12 @@ class _Server(uvicorn.Server):
             self._draining.cancel()
 
 
+def placed(settings: Settings) -> list[Serve]:
+    """The serves with their slot's devices in their environment: UUIDs, or indexes in PCI order; their own `env` wins."""
+    slots = {slot.name: slot for slot in settings.slots}
+    return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in settings.serves]
+
+
 def _differs(old: Serve, new: Serve) -> bool:
     return old != new
 
@@ -256,25 +265,9 @@ def _listen(settings: Settings) -> socket.socket:
     return sock
 
 
-def _listen_locally(state: StateDir) -> socket.socket:
-    """The control socket: mode 0600, so no key is needed."""
-    path = state.socket_path
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        sock.bind(str(path))
-    finally:
-        os.umask(before)
-    sock.listen(64)
-    sock.setblocking(False)
-    return sock
-
-
-def _close(sockets: list[socket.socket], state: StateDir) -> None:
+def _close(sockets: list[socket.socket]) -> None:
     for sock in sockets:
         sock.close()
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(state.socket_path)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from stoker.domain.dialect import Dialect
@@ -159,3 +159,12 @@ class Serve:
     @property
     def needs_force(self) -> bool:
         return self.status in (Status.REJECTED, Status.BLOCKED)
+
+
+def on_devices(serve: Serve, slot: Slot) -> Serve:
+    """The serve, seeing only its slot's devices. Its own `env` wins; a slot without devices changes nothing."""
+    if not slot.devices:
+        return serve
+    listed = ",".join(slot.devices)
+    seen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}
+    return replace(serve, env={**seen, **serve.env})

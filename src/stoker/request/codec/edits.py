@@ -33,14 +33,20 @@ def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
         body = _drop(body, name)
         changes.append(f"dropped:{name}")
     if top.model != served_name:
-        _, start, end = find(body, "model")
-        body = b"%b%b%b" % (body[:start], msgspec.json.encode(served_name), body[end:])
+        _, start, end = find(body, "model", None if changes else top.model_at)
+        body = _put(body, start, end, msgspec.json.encode(served_name))
         changes.append("model")
     remove = bool(top.stream) and dialect in _ASKABLE and not _asks_usage(top.stream_options)
     if remove:
         body = _ask_usage(body, top.stream_options)
         changes.append("include_usage")
     return Edited(body, tuple(changes), remove)
+
+
+def _put(body: bytes, start: int, end: int, text: bytes) -> bytes:
+    """`text` in the place of body[start:end]; one copy."""
+    view = memoryview(body)
+    return b"".join((view[:start], text, view[end:]))
 
 
 def _asks_usage(options: object) -> bool:
@@ -51,10 +57,10 @@ def _ask_usage(body: bytes, options: object) -> bytes:
     place = locate(body, "stream_options") if b'"stream_options"' in body else None
     if place is None:
         at = body.index(b"{") + 1
-        return b"%b%b%b" % (body[:at], _USAGE, body[at:])
+        return _put(body, at, at, _USAGE)
     _, start, end = place
     asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
-    return b"%b%b%b" % (body[:start], msgspec.json.encode(asked), body[end:])
+    return _put(body, start, end, msgspec.json.encode(asked))
 
 
 def _drop(body: bytes, name: str) -> bytes:

@@ -26,7 +26,10 @@ cache. They are dropped, and the drop is reported."""
 
 
 class Top(msgspec.Struct):
-    """The top level of a request body; everything else is skipped, but proved to be JSON."""
+    """The top level of a request body; everything else is skipped, but proved to be JSON.
+
+    `model_at` is where the model's key starts, if that is certain without a scan of the structure.
+    """
 
     model: Any = None
     stream: Any = False
@@ -44,6 +47,7 @@ class Top(msgspec.Struct):
     bootstrap_room: msgspec.Raw | None = None
     lora_path: msgspec.Raw | None = None
     id_slot: msgspec.Raw | None = None
+    model_at: Any = msgspec.field(default=None, name="(model_at)")
 
     def output_budget(self) -> int | None:
         """Tokens the caller allows for the answer; None if it did not say."""
@@ -63,7 +67,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
-_KEYS = tuple(b'"%s"' % name.encode() for name in UNIQUE)
+_UNIQUE_KEY = re.compile(rb'"(?:%s)"' % "|".join(UNIQUE).encode())
 _COLON = re.compile(rb"\s*:\s*")
 
 
@@ -75,20 +79,23 @@ def peek(body: bytes) -> Top:
     3. a deciding field stands there twice
     4. `model` missing or not a non-empty string; `stream` not a boolean
     """
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and _depth(body) > MAX_DEPTH:
+    if _has_many_brackets(body) and _depth(body) > MAX_DEPTH:
         raise ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")  # 2
     try:
         top = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ClientError(
-            f"the request body is not a JSON object: {_shorten(str(error))}", code="bad_json"
-        ) from None  # 1
-    if _may_repeat(body):
+        text = f"the request body is not a JSON object: {_shorten(str(error))}"
+        raise ClientError(text, code="bad_json") from None  # 1
+    top.model_at = None  # ours alone, whatever the body says
+    keys = _UNIQUE_KEY.findall(body)
+    is_plain = b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
+    if not is_plain or len(keys) > len(set(keys)):
         for name, count in _count(body).items():
             if count > 1:
-                raise ClientError(
-                    f"'{name}' stands {count} times in the request body", code="duplicate_field", param=name
-                )
+                text = f"'{name}' stands {count} times in the request body"
+                raise ClientError(text, code="duplicate_field", param=name)  # 3
+    elif b'"model"' in keys:
+        top.model_at = body.index(b'"model"')
     if not isinstance(top.model, str) or not top.model:
         found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
         raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 4
@@ -99,16 +106,13 @@ def peek(body: bytes) -> Top:
     return top
 
 
-def find(body: bytes, name: str) -> tuple[int, int, int]:
-    """Offsets (key start, value start, value end) of a top-level field that `peek` found.
-
-    Raises KeyError if it is not there after all.
+def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
+    """Offsets (key start, value start, value end) of a top-level field that `peek` found; `at`: where its key is known
+    to start. Raises KeyError if it is not there after all.
     """
-    key = b'"%s"' % name.encode()
-    if body.count(key) == 1 and (b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None):
-        at = body.index(key)
-        colon = _COLON.match(body, at + len(key))
-        if colon is not None and colon.end() < len(body) and body[colon.end()] not in b"{[":
+    if at is not None:
+        colon = _COLON.match(body, at + len(name) + 2)
+        if colon is not None:
             return at, colon.end(), _value_end(body, colon.end())
     place = locate(body, name)
     if place is None:
@@ -124,12 +128,17 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
     return None
 
 
-def _may_repeat(body: bytes) -> bool:
-    count = body.count
-    for key in _KEYS:
-        if count(key) > 1:
-            return True
-    return b"\\u00" in body and _ESCAPED_LETTER.search(body) is not None
+def _has_many_brackets(body: bytes) -> bool:
+    """Whether there are more than MAX_DEPTH opening brackets, in strings or not: only then the nesting is measured."""
+    left = MAX_DEPTH
+    for bracket in (b"{", b"["):
+        at = body.find(bracket)
+        while at >= 0:
+            left -= 1
+            if left < 0:
+                return True
+            at = body.find(bracket, at + 1)
+    return False
 
 
 def _count(body: bytes) -> dict[str, int]:

@@ -1,0 +1,58 @@
+"""`stoker config`: check it, show what the program would run by, print its schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.place import load_settings
+
+app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
+
+
+@app.command()
+def check(config: options.Config = None, json: options.Json = False) -> None:
+    """Report every problem, with its line. Exit 2 if there is one."""
+    from stoker.config.explain import warnings
+    from stoker.domain.errors import ConfigError
+
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        if json:
+            terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
+            raise typer.Exit(2) from error
+        raise
+    found = warnings(settings)
+    if json:
+        terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
+        return
+    for warning in found:
+        terminal.note(f"warning: {warning}")
+    count = len(settings.serves)
+    terminal.say(f"{settings.source}: no problems; {count} serve{'' if count == 1 else 's'}")
+    terminal.say(f"next: stoker up --config {settings.source}")
+
+
+@app.command()
+def show(config: options.Config = None, json: options.Json = False) -> None:
+    """Show effective values. Defaults included; secrets as where they come from."""
+    from stoker.config import explain
+
+    settings = load_settings(config)
+    if json:
+        terminal.emit(explain.show(settings))
+    else:
+        terminal.say(explain.to_toml(settings).rstrip())
+
+
+@app.command()
+def schema(
+    json: Annotated[bool, typer.Option("--json", help="Accepted for symmetry: it is JSON anyway.")] = False,
+) -> None:
+    """Print the JSON Schema, for editors."""
+    from stoker.config.explain import schema
+
+    terminal.emit(schema())

@@ -1,0 +1,107 @@
+"""`stoker decisions`, `stoker explain`: what became of requests. From the running Stoker, else from its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import NotRunning, Refused
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.domain.decision import Decision
+
+
+def decisions(
+    config: options.Config = None,
+    state: options.State = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many of the newest.")] = 20,
+    json: options.Json = False,
+) -> None:
+    """What became of the newest requests. Works when nothing runs, too."""
+    found = _recent(find_place(config, state), limit)
+    if json:
+        terminal.emit([_document(d) for d in found])
+        return
+    if not found:
+        terminal.say("no requests are recorded yet")
+        return
+    columns = ("REQUEST", "AT", "MODEL", "SERVE", "STATUS", "OUTCOME", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
+    right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
+    terminal.table(columns, [_row(d) for d in found], right=right)
+    terminal.note(f"one in full: stoker explain {found[0].id}")
+
+
+def explain(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="What a reply carries as x-request-id.")],
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Tell the story of one request. Asked for, considered, waited, tried, answered."""
+    found = _one(find_place(config, state), request_id)
+    if json:
+        terminal.emit(_document(found))
+    else:
+        from stoker.cli import story
+
+        terminal.say(story.tell(found))
+
+
+def _recent(place: Place, limit: int) -> list[Decision]:
+    try:
+        with place.control() as control:
+            return control.decisions(limit)
+    except NotRunning:
+        from stoker.store.decisions import read_recent
+
+        path = place.state / "decisions.db"
+        return read_recent(path, limit) if path.exists() else []
+
+
+def _one(place: Place, request_id: str) -> Decision:
+    found: Decision | None
+    try:
+        with place.control() as control:
+            found = control.decision(request_id)
+    except NotRunning:
+        from stoker.store.decisions import read_one
+
+        path = place.state / "decisions.db"
+        found = read_one(path, request_id) if path.exists() else None
+    except Refused as error:
+        if error.status != 404:
+            raise
+        found = None
+    if found is None:
+        raise Refused(
+            f"no request '{request_id}' is recorded under {place.state}: it is too old, or another Stoker served it; "
+            "the newest: stoker decisions",
+            code="unknown_request",
+            status=404,
+        )
+    return found
+
+
+def _document(decision: Decision) -> object:
+    import msgspec
+
+    return msgspec.to_builtins(decision)
+
+
+def _row(decision: Decision) -> tuple[str, ...]:
+    return (
+        decision.id,
+        figures.moment(decision.at),
+        decision.model,
+        decision.serve or figures.UNKNOWN,
+        str(decision.status or figures.UNKNOWN),
+        decision.outcome,
+        figures.seconds(decision.queued),
+        figures.seconds(decision.ttft),
+        figures.seconds(decision.latency),
+        figures.number(decision.input_tokens),
+        figures.number(decision.output_tokens),
+    )

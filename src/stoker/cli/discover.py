@@ -1,0 +1,197 @@
+"""What this machine has: GPUs, GGUF files, engines. Bounded in depth and time; nothing found is an answer too."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+GGUF_MAGIC = b"GGUF"
+DEPTH = 6
+"""Directories below a place that are looked into: a model hub's cache needs five."""
+PATIENCE = 3.0
+"""Seconds that all places together may take."""
+_SHARD = re.compile(r"-(\d{5})-of-\d{5}\.gguf$", re.IGNORECASE)
+_PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+_LARGE_BAR = 2 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One accelerator. `memory` in bytes; None is unknown."""
+
+    index: int
+    uuid: str
+    name: str
+    memory: int | None
+    vendor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A GGUF file that can be served; of a split one, the first part (`size` is that part's)."""
+
+    path: Path
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Something that can run a model, and where it is."""
+
+    name: str
+    where: str
+
+
+def gpus(system: Path = Path("/sys/class/drm")) -> list[Gpu]:
+    """Every GPU that a driver shows: nvidia-smi, else NVML, else the kernel's own list."""
+    return _from_nvidia_smi() or _from_nvml() or _from_kernel(system)
+
+
+def _from_nvidia_smi() -> list[Gpu]:
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return []
+    query = [command, "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []  # a driver that hangs is no GPU that could be used
+    return parse_nvidia_smi(answer.stdout) if answer.returncode == 0 else []
+
+
+def parse_nvidia_smi(text: str) -> list[Gpu]:
+    """Rows of `index, uuid, name, MiB`; rows that are none are left out."""
+    found = []
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) == 4 and parts[0].isdigit():
+            memory = int(parts[3]) * 2**20 if parts[3].isdigit() else None
+            found.append(Gpu(int(parts[0]), parts[1], parts[2], memory, "nvidia"))
+    return found
+
+
+def _from_nvml() -> list[Gpu]:
+    if not is_importable("pynvml"):
+        return []
+    import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []  # the package is there and the driver is not
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [
+            Gpu(
+                index,
+                str(pynvml.nvmlDeviceGetUUID(handle)),
+                str(pynvml.nvmlDeviceGetName(handle)),
+                int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+                "nvidia",
+            )
+            for index, handle in enumerate(handles)
+        ]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _from_kernel(system: Path) -> list[Gpu]:
+    found: list[Gpu] = []
+    cards = (card for card in system.glob("card*") if card.name[4:].isdigit())
+    for card in sorted(cards, key=lambda c: int(c.name[4:])):
+        vendor = _PCI_VENDORS.get(_word(card / "device" / "vendor"), "")
+        memory = _word(card / "device" / "mem_info_vram_total")
+        total = int(memory) if memory.isdigit() else None
+        if vendor in ("", "intel") or (vendor == "amd" and (total or 0) < _LARGE_BAR):
+            continue  # a display adapter, or graphics inside a processor: no place for a model of its own
+        found.append(Gpu(len(found), _word(card / "device" / "unique_id") or card.name, f"{vendor} GPU", total, vendor))
+    return found
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""  # the kernel shows only what this driver knows
+
+
+def model_places(vault: Path) -> list[Path]:
+    """Where GGUF files usually lie, the likeliest first."""
+    home = Path.home()
+    cache = Path(os.environ.get("HF_HOME") or home / ".cache" / "huggingface")
+    return [vault, Path.cwd(), home / "models", cache, home / ".cache" / "llama.cpp"]
+
+
+def models(
+    places: Iterable[Path], depth: int = DEPTH, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
+) -> list[Model]:
+    """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models."""
+    deadline = clock() + patience
+    found: dict[Path, Model] = {}
+    for place in places:
+        for path in _walk(place, depth, lambda: clock() > deadline):
+            real = path.resolve()
+            if real not in found and _is_model(path):
+                found[real] = Model(path.absolute(), real.stat().st_size)
+    return list(found.values())
+
+
+def _walk(folder: Path, depth: int, is_late: Callable[[], bool]) -> Iterator[Path]:
+    if is_late():
+        return
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return  # not there, or not ours to read
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            if depth > 0 and (not entry.name.startswith(".")):
+                yield from _walk(Path(entry.path), depth - 1, is_late)
+        elif entry.name.lower().endswith(".gguf"):
+            yield Path(entry.path)
+
+
+def _is_model(path: Path) -> bool:
+    shard = _SHARD.search(path.name)
+    if (shard and shard.group(1) != "00001") or "mmproj" in path.name.lower():
+        return False
+    # A path with control characters or undecodable bytes cannot stand in a configuration.
+    return str(path.absolute()).isprintable() and has_magic(path)
+
+
+def has_magic(path: Path) -> bool:
+    """Whether the file can be read and begins as a GGUF file does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(GGUF_MAGIC)) == GGUF_MAGIC
+    except OSError:
+        return False
+
+
+def engines() -> list[Engine]:
+    """Engines and container tools of this machine."""
+    found = []
+    for command, name in (("llama-server", "llama.cpp"), ("vllm", "vllm"), ("sglang", "sglang"), ("docker", "docker")):
+        where = shutil.which(command)
+        if where is not None:
+            found.append(Engine(name, where))
+    for package, name in (("xllamacpp", "llama.cpp, embedded"), ("vllm", "vllm"), ("sglang", "sglang")):
+        if all(engine.name != name for engine in found) and is_importable(package):
+            found.append(Engine(name, f"the Python package {package}"))
+    return found
+
+
+def has_llama_cpp(found: Iterable[Engine]) -> bool:
+    return any(engine.name.startswith("llama.cpp") for engine in found)
+
+
+def is_importable(package: str) -> bool:
+    """Whether Python finds the package; it is not imported."""
+    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,102 @@
+"""The tree of commands, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stoker import __version__
+from stoker.cli import config, decisions, doctor, init, options, serves, slot, terminal, up
+from stoker.cli.failure import FAILED, exit_code
+from stoker.cli.place import find_place
+from stoker.domain.errors import ConfigError, StokerError
+
+# Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not have.
+app = typer.Typer(
+    name="stoker",
+    help="One stable endpoint for the language models that you run yourself.",
+    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/cli.md",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command()(up.up)
+app.add_typer(serves.app, name="serves")
+app.add_typer(slot.app, name="slot")
+app.command()(decisions.decisions)
+app.command()(decisions.explain)
+app.command()(init.init)
+app.command()(doctor.doctor)
+app.add_typer(config.app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version_: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before a command; the callback of --version does its work."""
+
+
+@app.command()
+def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+    """Read the configuration again. What did not change in it keeps running, with its streams."""
+    with find_place(config, state).control() as control:
+        answer = control.reload()
+    if json:
+        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "problems")})
+    else:
+        told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
+                if getattr(answer, word)]  # fmt: skip
+        for line in told:
+            terminal.say(line)
+        if not told and not answer.problems:
+            terminal.say("nothing changed")
+        for problem in answer.problems:
+            terminal.note(f"stoker: {problem}")
+    if answer.problems:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def version(json: options.Json = False) -> None:
+    """Print the version."""
+    if json:
+        python = ".".join(str(n) for n in sys.version_info[:3])
+        terminal.emit({"version": __version__, "python": python, "platform": sys.platform})
+    else:
+        terminal.say(f"stoker {__version__}")
+
+
+def main() -> None:
+    """The entry point: runs the command line of this process and exits with its code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; the exit code: 0 done, 1 refused or failed, 2 usage."""
+    try:
+        app(arguments, prog_name="stoker")
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else FAILED
+    except StokerError as error:
+        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        _report(error, as_json="--json" in own)
+        return exit_code(error)
+    return 0
+
+
+def _report(error: StokerError, as_json: bool) -> None:
+    if as_json:
+        terminal.emit({"error": {"message": error.message, "code": error.code}})
+    for line in error.problems if isinstance(error, ConfigError) else [error.message]:
+        terminal.note(f"stoker: {line}")

@@ -1,0 +1,43 @@
+"""Whether a port is free, and who holds it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether we could listen there. Raises OSError for an address that is not this machine's or not allowed."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+    return True
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that is free now; nobody reserves it."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def holder(port: int) -> str:
+    """`nginx (pid 812)`, or `another program` where this user may not see whose it is."""
+    import psutil  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        pids = [
+            c.pid
+            for c in psutil.net_connections(kind="tcp")
+            if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port and c.pid
+        ]
+        return f"{psutil.Process(pids[0]).name()} (pid {pids[0]})" if pids else "another program"
+    except (psutil.AccessDenied, psutil.NoSuchProcess):
+        return "another program"

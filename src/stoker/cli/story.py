@@ -1,0 +1,68 @@
+"""A decision as a readable story. Content-free, as the decision is."""
+
+from __future__ import annotations
+
+from stoker.cli import figures
+from stoker.domain.decision import Decision
+
+OUTCOMES = {
+    "open": "still open, or the process ended before it was sealed",
+    "served": "answered completely",
+    "client_left": "the client left before the end",
+    "refused": "refused before anything was generated",
+    "upstream_failed": "the model server failed",
+    "cut": "cut by the drain timeout of a swap or shutdown",
+    "stalled": "ended because the model server fell silent",
+    "bug": "Stoker itself broke; its log has the detail under this id",
+}
+
+
+def tell(decision: Decision) -> str:
+    """One fact per line, in the order in which they happened."""
+    facts = [
+        ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
+        ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
+        *_candidates(decision),
+        ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
+        ("attempts", str(decision.attempts)),
+        ("first token", _after(decision.ttft)),
+        ("whole reply", _after(decision.latency)),
+        ("tokens", _tokens(decision)),
+        ("outcome", _outcome(decision)),
+        ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: bytes passed as they came"),
+    ]
+    lines = [f"  {name:<12} {words}".rstrip() for name, words in facts]
+    return "\n".join([f"request {decision.id}", *lines])
+
+
+def _candidates(decision: Decision) -> list[tuple[str, str]]:
+    if not decision.candidates:
+        return [("candidates", f"none looked at{f'; {decision.serve} used' if decision.serve else ''}")]
+    told = []
+    for place, candidate in enumerate(decision.candidates):
+        words = f"dropped: {candidate.dropped}" if candidate.dropped else "used"
+        told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
+    return told
+
+
+def _after(value: float | None) -> str:
+    return "unknown" if value is None else f"after {figures.seconds(value)}"
+
+
+def _tokens(decision: Decision) -> str:
+    if decision.input_tokens is None and decision.output_tokens is None:
+        return "unknown: the model server reported no usage"
+    cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
+    said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
+    output, first, whole = decision.output_tokens, decision.ttft, decision.latency
+    # The first token's time is the prompt's: the rate is that of the tokens after it.
+    if output is not None and output > 1 and first is not None and whole is not None and whole > first:
+        said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
+    return said
+
+
+def _outcome(decision: Decision) -> str:
+    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'a word that this version does not know')}"
+    if decision.status:
+        said += f"; status {decision.status}"
+    return said + (f", because {decision.reason}" if decision.reason else "")

@@ -1,0 +1,79 @@
+"""What people see and what programs see.
+
+Results go to stdout, everything said beside them to stderr, so that `--json` and pipes stay clean. Colours
+only on a terminal, and never with NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {
+    "ready": "green", "ok": "green", "served": "green", "production": "green",
+    "starting": "yellow", "draining": "yellow", "stopping": "yellow", "warn": "yellow", "client_left": "yellow",
+    "backoff": "red", "held": "red", "fail": "red", "bug": "bold red", "upstream_failed": "red", "cut": "red",
+    "stalled": "red", "refused": "red", "rejected": "red", "blocked": "red",
+}  # fmt: skip
+_PIPE_WIDTH = 400
+"""Columns assumed where there is no terminal: a table in a pipe or a file must not be cut at 80."""
+
+
+def say(text: str = "") -> None:
+    """A result, or a part of one, on stdout."""
+    typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Something beside the result, on stderr."""
+    typer.echo(text, err=True)
+
+
+def emit(document: object) -> None:
+    """The result for programs: one JSON document on stdout."""
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def is_live(stderr: bool = False) -> bool:
+    """Whether lines may be redrawn: a terminal that understands more than newlines."""
+    stream = sys.stderr if stderr else sys.stdout
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def console(stderr: bool = False) -> Console:
+    """A rich console for stdout or stderr; it heeds NO_COLOR by itself."""
+    from rich.console import Console
+
+    live = is_live(stderr)
+    return Console(
+        stderr=stderr,
+        force_terminal=live,
+        width=None if live else _PIPE_WIDTH,
+        highlight=False,
+        markup=False,
+    )
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+    """Print rows under column names; the columns named in `right` are aligned right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        drawn.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    out = console()
+    with out.capture() as captured:
+        out.print(drawn)
+    # Rich fills every line with spaces up to the table's width; in a pipe they are noise.
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -1,0 +1,105 @@
+"""Where `up` listens for commands: a unix socket, whose path the kernel keeps short."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import stat
+from pathlib import Path
+
+from stoker.store.private import is_private_directory, unusable, write_draft
+
+LONGEST = 100
+"""Bytes of a path that is bound. The kernel's `sun_path` has 108, 104 on some systems, with its final zero."""
+
+
+def path_for(state: Path) -> Path:
+    """The socket of the `up` that owns the directory `state`, whether it runs or not. Touches nothing.
+
+    1. `stoker.sock` in the directory, where that path is short enough
+    2. where the `up` that runs there said that it listens: its environment may be another than ours
+    3. a short path that follows from the directory's
+    """
+    plain = state / "stoker.sock"
+    if len(os.fsencode(plain)) <= LONGEST:
+        return plain  # 1
+    try:
+        return Path(os.fsdecode(_pointer(state).read_bytes()))  # 2
+    except FileNotFoundError:
+        return _short(state)  # 3
+
+
+def bind(state: Path) -> tuple[socket.socket, Path]:
+    """A listening socket, 0600, not blocking, and where it is; one that a crash left there is removed first.
+
+    To be called by the holder of the directory's lock only: nobody else can know that the socket found is dead.
+    Raises StokerError `state_unusable`.
+    """
+    where = state / "stoker.sock"
+    if len(os.fsencode(where)) > LONGEST:
+        where = _short(state)
+        _make_private(where.parent)
+        os.replace(write_draft(_pointer(state), os.fsencode(where)), _pointer(state))
+    _remove_stale(where)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    mask = os.umask(0o177)  # 0600 from its first moment
+    try:
+        made.bind(os.fspath(where))
+        made.listen(128)
+        made.setblocking(False)
+    except OSError as error:
+        made.close()
+        raise unusable(f"the socket {where} cannot be made ({error.strerror}): see who owns {where.parent}") from error
+    finally:
+        os.umask(mask)
+    return made, where
+
+
+def remove(state: Path, where: Path) -> None:
+    """Take away what `bind` made; what is gone already is fine. Raises OSError."""
+    where.unlink(missing_ok=True)
+    if where.parent != state:
+        _pointer(state).unlink(missing_ok=True)
+        where.parent.rmdir()
+
+
+def _pointer(state: Path) -> Path:
+    return state / "stoker.sock.path"
+
+
+def _short(state: Path) -> Path:
+    mark = hashlib.sha256(os.fsencode(os.path.realpath(state))).hexdigest()[:16]
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        where = Path(runtime, f"stoker-{mark}", "stoker.sock")
+        if len(os.fsencode(where)) <= LONGEST and os.path.isdir(runtime):
+            return where
+    return Path(f"/tmp/stoker-{os.geteuid()}-{mark}/stoker.sock")
+
+
+def _make_private(directory: Path) -> None:
+    """In /tmp anyone may have been here first, with a link or with a directory of their own."""
+    try:
+        directory.mkdir(mode=0o700, exist_ok=True)
+        is_ours = is_private_directory(directory)
+    except OSError as error:
+        raise unusable(
+            f"the directory {directory} for the socket cannot be created ({error.strerror}): "
+            "set XDG_RUNTIME_DIR to a directory of yours"
+        ) from error
+    if not is_ours:
+        raise unusable(
+            f"{directory} is not a private directory of this user: remove it, or set XDG_RUNTIME_DIR to one of yours"
+        )
+
+
+def _remove_stale(where: Path) -> None:
+    try:
+        if not stat.S_ISSOCK(os.lstat(where).st_mode):
+            raise unusable(f"{where} is not a socket, so it is left alone: move it away and start again")
+        where.unlink()
+    except FileNotFoundError:
+        pass  # the usual case: the last `up` cleaned up
+    except OSError as error:
+        raise unusable(f"the stale socket {where} cannot be removed ({error.strerror}): remove it yourself") from error

@@ -1,0 +1,184 @@
+"""The counters and the status document as Prometheus text. Imported at the first scrape, never before.
+
+A few series also appear without the prefix, under the names that people who monitor model servers look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from stoker.store.histogram import Histogram
+from stoker.store.labels import STATES
+
+if TYPE_CHECKING:
+    from stoker.store.metrics import Metrics
+
+_PREFIXES = ("stoker_", "")
+"""Ours, and the bare name that dashboards for model servers use."""
+
+Samples = Iterable[tuple[Sequence[str], float]]
+Histograms = Iterable[tuple[Sequence[str], Histogram]]
+
+
+def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
+    """Prometheus text, version 0.0.4."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Scrape(metrics, status))
+    return generate_latest(registry)
+
+
+class _Scrape(Collector):
+    """One scrape. Copies each table in one step before walking it: the event loop may add to it meanwhile."""
+
+    def __init__(self, metrics: Metrics, status: Mapping[str, object]) -> None:
+        self._metrics = metrics
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._requests()
+        yield from self._tokens()
+        yield from self._swaps()
+        yield from self._gauges()
+        yield from self._memory()
+
+    def _requests(self) -> Iterator[Metric]:
+        cells = list(self._metrics.cells.items())
+        yield _counter(
+            "stoker_requests",
+            "Requests that ended.",
+            ("serve", "endpoint", "status", "outcome"),
+            (((serve, path, str(code), outcome), cell.count) for (serve, path, code, outcome), cell in cells),
+        )
+        series = list(self._metrics.series.items())
+        for name, text, pick in (
+            ("stoker_request_seconds", "From the arrival of a request to its end.", "latency"),
+            ("stoker_ttft_seconds", "From the arrival of a request to its first token.", "ttft"),
+            ("stoker_queue_seconds", "What a request waited for its lease, loading and swapping included.", "queued"),
+        ):
+            yield _histogram(name, text, ("serve",), (((serve,), getattr(of, pick)) for serve, of in series))
+        errors = list(self._metrics.errors.items())
+        yield _counter(
+            "stoker_errors",
+            "Requests that ended with an error.",
+            ("code",),
+            (((code,), count) for code, count in errors),
+        )
+
+    def _tokens(self) -> Iterator[Metric]:
+        series = list(self._metrics.series.items())
+        yield _counter(
+            "stoker_tokens",
+            "Tokens as the serves counted them.",
+            ("serve", "kind"),
+            (
+                ((serve, kind), count)
+                for serve, of in series
+                for kind, count in (("input", of.input), ("output", of.output), ("cached", of.cached))
+            ),
+        )
+        rates = [((serve,), of.rate) for serve, of in series if of.rate is not None]
+        for prefix in _PREFIXES:
+            yield _gauge(
+                f"{prefix}inference_tokens_per_second",
+                "Tokens per second after the first one, of the last streamed reply.",
+                ("model",),
+                rates,
+            )
+
+    def _swaps(self) -> Iterator[Metric]:
+        metrics = self._metrics
+        swaps, failures = list(metrics.swaps.items()), list(metrics.load_failures.items())
+        seconds, phases = list(metrics.swap_seconds.items()), list(metrics.phase_seconds.items())
+        yield _counter("stoker_swaps", "Swaps that ended.", ("slot", "outcome"), swaps)
+        for prefix in _PREFIXES:
+            yield _histogram(
+                f"{prefix}model_swap_duration_seconds",
+                "From the decision to swap until the new model was ready.",
+                ("serve", "temperature"),
+                (((serve, "cold"), histogram) for serve, histogram in seconds),
+            )
+        yield _histogram(
+            "stoker_model_swap_phase_seconds",
+            "The phases of swaps that came to ready.",
+            ("phase",),
+            (((phase,), histogram) for phase, histogram in phases),
+        )
+        for prefix in _PREFIXES:
+            yield _counter(
+                f"{prefix}model_load_failures",
+                "Starts that did not come to ready.",
+                ("model",),
+                (((serve,), count) for serve, count in failures),
+            )
+
+    def _gauges(self) -> Iterator[Metric]:
+        serves = _records(self._status.get("serves"))
+        for name, text, key in (
+            ("stoker_in_flight", "Requests that hold a lease now.", "in_flight"),
+            ("stoker_queued", "Requests that wait for a lease now.", "queued"),
+        ):
+            yield _gauge(
+                name,
+                text,
+                ("serve",),
+                (((str(s["name"]),), value) for s in serves if (value := _number(s.get(key))) is not None),
+            )
+        yield _gauge(
+            "stoker_serve_state",
+            "1 for the state that a serve is in, 0 for the others.",
+            ("serve", "state"),
+            (((str(s["name"]), state), float(s.get("state") == state)) for s in serves for state in STATES),
+        )
+        decisions = self._status.get("decisions")
+        dropped = _number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
+        if dropped is not None:
+            yield _counter("stoker_decisions_dropped", "Decision records that were not kept.", (), [((), dropped)])
+        version = self._status.get("version")
+        if isinstance(version, str):
+            yield _gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
+
+    def _memory(self) -> Iterator[Metric]:
+        for key, text in (
+            ("vram_used_bytes", "Accelerator memory in use."),
+            ("ram_used_bytes", "Main memory in use."),
+        ):
+            used = _number(self._status.get(key))
+            if used is not None:
+                for prefix in _PREFIXES:
+                    yield _gauge(f"{prefix}{key}", text, (), [((), used)])
+
+
+def _counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> CounterMetricFamily:
+    """`_total` is added to `name` by the client library."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _histogram(name: str, text: str, labels: Sequence[str], samples: Histograms) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(name, text, labels=labels)
+    for values, histogram in samples:
+        family.add_metric(values, histogram.buckets(), histogram.sum)
+    return family
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _records(value: object) -> list[Mapping[str, object]]:
+    """The entries of a list in the status document that have a name."""
+    return [v for v in value if isinstance(v, Mapping) and "name" in v] if isinstance(value, list | tuple) else []

@@ -1,0 +1,128 @@
+"""Counters that sealed decisions and swaps feed: plain lists and dicts, turned into Prometheus text at a scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.domain.decision import Decision
+from stoker.store import labels
+from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SHORTEST_RATE = 0.01
+"""Seconds after the first token below which tokens per second say nothing: the reply came in one piece."""
+
+
+class ServeSeries:
+    """What one serve's requests add up to."""
+
+    __slots__ = ("cached", "input", "latency", "output", "queued", "rate", "ttft")
+
+    def __init__(self) -> None:
+        self.latency = Histogram(REQUEST_BOUNDS)
+        self.ttft = Histogram(REQUEST_BOUNDS)
+        self.queued = Histogram(REQUEST_BOUNDS)
+        self.input = self.output = self.cached = 0
+        self.rate: float | None = None
+
+
+class Cell:
+    """Requests with the same serve, endpoint, status and outcome."""
+
+    __slots__ = ("count", "series")
+
+    def __init__(self, series: ServeSeries) -> None:
+        self.count = 0
+        self.series = series
+
+
+class Metrics:
+    """The observing methods belong to one thread, cost a microsecond or two, and touch no Prometheus object.
+
+    `render` may run in another thread while they do. Counters start at zero with the process, as Prometheus expects.
+    """
+
+    def __init__(self) -> None:
+        self._names = labels.names()
+        self._slots = labels.names()
+        self._codes = labels.codes()
+        self._outcomes = labels.codes()
+        self.cells: dict[tuple[str, str, int, str], Cell] = {}
+        self.series: dict[str, ServeSeries] = {}
+        self.errors: dict[str, int] = {}
+        self.swaps: dict[tuple[str, str], int] = {}
+        self.swap_seconds: dict[str, Histogram] = {}
+        self.phase_seconds: dict[str, Histogram] = {}
+        self.load_failures: dict[str, int] = {}
+
+    def observe(self, decision: Decision) -> None:
+        """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
+        d = decision
+        # The endpoint is the caller's text, so it is bounded before the look-up; the other three are ours.
+        cell = self.cells.get((d.serve, labels.PATHS.get(d.endpoint, labels.OTHER), d.status, d.outcome))
+        if cell is None:
+            cell = self._cell(d)
+        cell.count += 1
+        series = cell.series
+        latency = d.latency
+        if latency is not None:
+            series.latency.observe(latency)
+        if d.ttft is not None:
+            series.ttft.observe(d.ttft)
+        if d.queued is not None:
+            series.queued.observe(d.queued)
+        output = d.output_tokens
+        if output is not None:
+            series.output += output
+            if d.stream and output > 1 and latency is not None and d.ttft is not None and d.outcome == "served":
+                seconds = latency - d.ttft
+                if seconds >= SHORTEST_RATE:
+                    series.rate = (output - 1) / seconds
+        if d.input_tokens is not None:
+            series.input += d.input_tokens
+        if d.cached_tokens is not None:
+            series.cached += d.cached_tokens
+        if d.reason:
+            code = self._codes.label(d.reason)
+            self.errors[code] = self.errors.get(code, 0) + 1
+
+    def observe_swap(self, serve: str, slot: str, outcome: str, phases: Mapping[str, float]) -> None:
+        """Count a swap to `serve`. `phases`: seconds of `drain`, `stop`, `start`, `ready`, as far as it came.
+
+        Its duration is their sum, and counts only if it came to `ready`: a failed load would pass for a quick one.
+        """
+        key = (self._slots.label(slot or labels.NONE), self._outcomes.label(outcome))
+        self.swaps[key] = self.swaps.get(key, 0) + 1
+        if "ready" not in phases:
+            return
+        known = {phase: seconds for phase, seconds in phases.items() if phase in labels.PHASES}
+        for phase, seconds in known.items():
+            self.phase_seconds.setdefault(phase, Histogram(SWAP_BOUNDS)).observe(seconds)
+        name = self._names.label(serve or labels.NONE)
+        self.swap_seconds.setdefault(name, Histogram(SWAP_BOUNDS)).observe(sum(known.values()))
+
+    def observe_load_failure(self, serve: str) -> None:
+        """Count a start that did not come to `ready`."""
+        name = self._names.label(serve or labels.NONE)
+        self.load_failures[name] = self.load_failures.get(name, 0) + 1
+
+    def render(self, status: Mapping[str, object]) -> bytes:
+        """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out.
+
+        The first call imports prometheus-client (about 0.1 s): call it in a thread.
+        """
+        from stoker.store.exposition import expose
+
+        return expose(self, status)
+
+    def _cell(self, decision: Decision) -> Cell:
+        """The cell of a combination that is new, or has a value that is not admitted as a label."""
+        name = self._names.label(decision.serve or labels.NONE)
+        path = labels.PATHS.get(decision.endpoint, labels.OTHER)
+        status = decision.status if 100 <= decision.status <= 599 else 0
+        outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
+        cell = self.cells.get((name, path, status, outcome))
+        if cell is None:
+            cell = Cell(self.series.setdefault(name, ServeSeries()))
+            self.cells[name, path, status, outcome] = cell
+        return cell

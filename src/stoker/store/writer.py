@@ -1,0 +1,146 @@
+"""The thread that brings decisions to disk. Whatever the disk does, requests do not notice."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.decision import Decision
+from stoker.store.database import Database, Row, is_beyond_use, set_aside
+
+INTERVAL = 0.25
+"""Seconds between two looks at the queue: with the write itself, a record is on disk 0.5 s after its arrival."""
+RETRY_CAP = 5.0
+"""Longest pause between two attempts after failures."""
+BATCH = 256
+"""Records per transaction: encoding them holds the interpreter for less than half a millisecond."""
+ASIDE_PAUSE = 60.0
+"""Seconds between two files moved aside, so that a bad disk does not fill itself with them."""
+
+_OUR_FAULT = (sqlite3.ProgrammingError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.NotSupportedError)
+_log = logging.getLogger(__name__)
+_encoder = msgspec.json.Encoder()
+
+
+class Writer:
+    """Empties `pending` into the file. All methods run on one thread; the figures may be read from any.
+
+    written    records that are on disk, or were before the limit removed them
+    discarded  records that could not be encoded or do not fit the schema
+    failed     attempts to open or write that failed; their records are tried again
+    kept       records in the file now
+    """
+
+    def __init__(self, path: Path, limit: int, pending: deque[Decision]) -> None:
+        self._path = path
+        self._limit = limit
+        self._pending = pending
+        self._in_hand: list[Row] = []
+        self._database: Database | None = None
+        self._last_aside = float("-inf")
+        self._is_ailing = False
+        self.written = self.discarded = self.failed = self.kept = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Flush until `stop` is set, then once more, and close the file."""
+        pause = INTERVAL if self.flush() else 2 * INTERVAL
+        while not stop.wait(pause):
+            pause = INTERVAL if self.flush() else min(2 * pause, RETRY_CAP)
+        self.flush()
+        self._shut()
+
+    @property
+    def unsaved(self) -> int:
+        return len(self._in_hand) + len(self._pending)
+
+    def flush(self) -> bool:
+        """Write all that is pending. False if the disk did not take it: nothing is lost, call again later."""
+        try:
+            self._write_all()
+        except Exception as error:  # whatever it is, this thread lives on
+            self.failed += 1
+            if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, _OUR_FAULT):
+                return self._recover(error)
+            # These records would fail for ever, and hold up all that come after them.
+            _log.exception("%d decisions were discarded, they do not fit into %s", len(self._in_hand), self._path)
+            self.discarded += len(self._in_hand)
+            self._in_hand = []
+            return False
+        if self._is_ailing:
+            self._is_ailing = False
+            _log.warning("the decision log %s can be written again", self._path)
+        return True
+
+    def _write_all(self) -> None:
+        database = self._database
+        if database is not None and not self.unsaved:
+            return
+        if database is not None and database.is_replaced():
+            _log.warning("the decision log %s was removed or replaced; a new one is started", self._path)
+            self._database = None
+            database.leave()
+            database = None
+        if database is None:
+            database = self._database = Database(self._path)
+            self.kept = database.write((), self._limit)
+        while self._in_hand or self._pending:
+            if not self._in_hand:
+                self._in_hand = self._encode()
+            self.kept = database.write(self._in_hand, self._limit)
+            self.written += len(self._in_hand)
+            self._in_hand = []
+
+    def _encode(self) -> list[Row]:
+        rows: list[Row] = []
+        for _ in range(min(BATCH, len(self._pending))):
+            decision = self._pending.popleft()
+            try:
+                record = _encoder.encode(decision).decode()
+                decision.id.encode()
+            except (UnicodeEncodeError, TypeError) as error:
+                # One record that cannot be written down must not hold up the others for ever.
+                self.discarded += 1
+                _log.error("the decision of one request was discarded, it is not valid text: %s", type(error).__name__)
+                continue
+            rows.append((decision.id, decision.at, decision.serve, decision.status, decision.outcome, record))
+        return rows
+
+    def _recover(self, error: sqlite3.DatabaseError | OSError) -> bool:
+        """After a failure: a file beyond use is moved aside, at most one in a while; anything else is retried."""
+        self._shut()
+        now = time.monotonic()
+        if is_beyond_use(self._path, error) and now - self._last_aside >= ASIDE_PAUSE:
+            self._last_aside = now
+            try:
+                aside = set_aside(self._path)
+            except OSError as refusal:
+                error = refusal
+            else:
+                _log.error(
+                    "the decision log %s is unusable (%s); it was moved to %s and a new one is started: "
+                    "look at the old one with sqlite3, or delete it",
+                    self._path, error, aside.name,
+                )  # fmt: skip
+                return self.flush()
+        if not self._is_ailing:
+            self._is_ailing = True
+            _log.error(
+                "the decision log %s cannot be written (%s); requests go on, newest decisions are kept in memory and "
+                "written once it can be: check the disk's free space and the file's owner",
+                self._path, error,
+            )  # fmt: skip
+        return False
+
+    def _shut(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            try:
+                database.close()
+            except sqlite3.Error as error:
+                _log.warning("the decision log %s did not close cleanly: %s", self._path, error)

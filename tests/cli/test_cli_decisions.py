@@ -1,0 +1,94 @@
+"""`decisions` and `explain`: from the running Stoker, else from its file; told as a story."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from fake_stoker import FakeStoker, error
+
+from stoker.cli import story
+from stoker.cli.main import run
+from stoker.domain.decision import Candidate, Decision
+from stoker.store.decisions import DecisionLog
+
+SERVED = Decision(
+    id="req-1", at=1_700_000_000.0, endpoint="/v1/chat/completions", model="coder", key="team", serve="fast",
+    candidates=[Candidate("slow", "no place"), Candidate("fast")], attempts=1, stream=True, status=200,
+    outcome="served", queued=1.25, ttft=0.5, latency=2.5, input_tokens=120, output_tokens=41, cached_tokens=80,
+    translation="model,include_usage",
+)  # fmt: skip
+
+
+def test_the_story_tells_everything_in_order() -> None:
+    lines = [line.strip() for line in story.tell(SERVED).splitlines()]
+    assert lines[0] == "request req-1"
+    assert lines[1].endswith("/v1/chat/completions (streamed)")
+    assert lines[2:] == [
+        "asked for    'coder', with key 'team'",
+        "candidates   slow: dropped: no place",
+        "fast: used",
+        "waited       1.2 s for a place or a load",
+        "attempts     1",
+        "first token  after 500 ms",
+        "whole reply  after 2.5 s",
+        "tokens       120 in (80 of them cached), 41 out, 20.0 tokens/s after the first",
+        "outcome      served: answered completely; status 200",
+        "edits made   model, include_usage",
+    ]
+
+
+def test_what_is_unknown_is_never_told_as_zero() -> None:
+    told = story.tell(Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404))
+    assert "tokens       unknown" in told
+    assert "first token  unknown" in told
+    assert "waited       not at all" in told
+    assert "candidates   none looked at" in told
+    assert "refused before anything was generated; status 404, because unknown_model" in told
+    assert "without a key" in told
+
+
+def test_every_outcome_word_has_its_sentence() -> None:
+    import stoker.domain.decision as module
+
+    source = Path(module.__file__).read_text()
+    words = {word for word in story.OUTCOMES if word != "open"}
+    assert words == set(source.split("outcome: str")[1].split('"""')[1].replace("`", "").strip(" .").split(", "))
+
+
+def test_a_running_stoker_is_asked(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
+    record = msgspec.to_builtins(SERVED)
+    stoker.answer("GET /admin/decisions?limit=5", {"decisions": [record]})
+    stoker.answer("GET /admin/decisions/req-1", {"decision": record})
+    assert run(["decisions", "--limit", "5"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[1].split()[:1] == ["req-1"]
+    assert "stoker explain req-1" in captured.err
+    assert run(["explain", "req-1"]) == 0
+    assert "fast: used" in capsys.readouterr().out
+    assert run(["explain", "req-1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+
+
+def test_an_id_that_nobody_knows_is_told(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
+    stoker.answer("GET /admin/decisions/x", error("unknown", "unknown_request"), 404)
+    assert run(["explain", "x"]) == 1
+    assert "stoker decisions" in capsys.readouterr().err
+    stoker.answer("GET /admin/decisions/x", error("this key may not", "forbidden"), 403)
+    assert run(["explain", "x"]) == 1
+    assert "this key may not" in capsys.readouterr().err
+
+
+def test_when_nothing_runs_the_file_is_read(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decisions"]) == 0
+    assert "no requests" in capsys.readouterr().out
+    log = DecisionLog(config.parent / "state" / "decisions.db", 10)
+    log.record(SERVED)
+    log.close()
+    assert run(["decisions", "--json"]) == 0
+    assert [d["id"] for d in json.loads(capsys.readouterr().out)] == ["req-1"]
+    assert run(["explain", "req-1"]) == 0
+    assert "'coder', with key 'team'" in capsys.readouterr().out
+    assert run(["explain", "req-2"]) == 1

@@ -1,0 +1,166 @@
+"""`stoker doctor`: each part is found well or not, and everything that is not comes with a fix and a command."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fake_stoker import FakeStoker
+
+from stoker.cli import checks, discover
+from stoker.cli.checks import Finding, Health
+from stoker.cli.discover import Engine, Gpu
+from stoker.cli.main import run
+from stoker.domain.access import FrontDoor, Key
+from stoker.domain.serve import Secret, Serve
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with an embedded llama.cpp, no GPU, and enough room."""
+    monkeypatch.setattr(discover, "gpus", list)
+    monkeypatch.setattr(discover, "engines", lambda: [Engine("llama.cpp, embedded", "a wheel")])
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
+
+
+@pytest.fixture
+def plain(config: Path) -> Path:
+    """The configuration without the serve whose command this machine does not have, and which has a secret."""
+    config.write_text(config.read_text().split('[[serve]]\nname = "odd"')[0])
+    return config
+
+
+def findings(capsys: Captured) -> dict[str, Finding]:
+    return {f["part"]: Finding(**f) for f in json.loads(capsys.readouterr().out)}
+
+
+def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
+    assert run(["doctor"]) == 0
+    assert "everything is in order" in capsys.readouterr().out
+    assert run(["doctor", "--json"]) == 0
+    found = findings(capsys)
+    assert {f.health for f in found.values()} == {"ok"}
+    assert {"python", "pidfd", "unix sockets", "uvloop", "configuration", "state directory", "port", "keys", "engines",
+            "weights of fast", "weights of slow", "slots", "disk for the vault", "disk for logs", "docker",
+            "shell completion"} == set(found)  # fmt: skip
+
+
+def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, capsys: Captured) -> None:
+    (plain.parent / "fast.gguf").write_bytes(b"<html>")
+    (plain.parent / "slow.gguf").unlink()
+    (plain.parent / "state").chmod(0o777)
+    plain.write_text(plain.read_text().replace("[slots.gpu0]", "[slots.gpu1]\n[slots.gpu0]\ndevices = [0]"))
+    with socket.create_server(("127.0.0.1", port)):
+        assert run(["doctor", "--json"]) == 1
+    wrong = {part: f for part, f in findings(capsys).items() if f.health != "ok"}
+    assert {part: str(f.health) for part, f in wrong.items()} == {
+        "configuration": "warn",  # weights are missing
+        "state directory": "fail",
+        "port": "fail",
+        "weights of fast": "fail",
+        "weights of slow": "fail",
+        "slots": "warn",
+    }
+    assert all(f.fix and f.next for f in wrong.values())
+    assert "no GGUF file" in wrong["weights of fast"].detail
+    assert run(["doctor"]) == 1
+    out = capsys.readouterr().out
+    assert f"next: chmod 700 {plain.parent / 'state'}" in out
+
+
+def test_a_broken_configuration_fails_with_every_problem_and_the_rest_is_still_checked(
+    config: Path, capsys: Captured
+) -> None:
+    config.write_text("nonsense = 1\nfolly = 2\n")
+    assert run(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert "nonsense" in found["configuration"].detail
+    assert "folly" in found["configuration"].detail
+    assert found["engines"].health == "ok"
+
+
+def test_no_configuration_is_a_warning_that_names_init(home: Path, capsys: Captured) -> None:
+    assert run(["doctor", "--json"]) == 0
+    assert findings(capsys)["configuration"].next == "stoker init"
+    assert run(["doctor", "-c", "none.toml", "--json"]) == 1
+
+
+def test_what_the_running_stoker_holds_is_ours(stoker: FakeStoker, config: Path, port: int, capsys: Captured) -> None:
+    with socket.create_server(("127.0.0.1", port)):
+        run(["doctor", "--json"])
+    found = findings(capsys)
+    assert "pid 4242" in found["port"].detail
+    assert "pid 4242" in found["state directory"].detail
+    assert found["port"].health == "ok"
+
+
+def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir(mode=0o700)
+    with (tmp_path / "s" / "lock").open("w") as lock:
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        assert checks.state_directory(tmp_path / "s", None).health is Health.OK
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = checks.state_directory(tmp_path / "s", None)
+    assert found.health is Health.WARN
+    assert f"pid {os.getpid()}" in found.detail
+
+
+def test_who_can_reach_the_port_needs_a_key() -> None:
+    key = Key("me", Secret("marker-secret", "env:X"))
+    everybody = checks.access(FrontDoor(host="0.0.0.0", auth=False, keys=(key,)))
+    assert everybody.health is Health.WARN
+    assert checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is Health.OK
+    assert "no key is needed" in checks.access(FrontDoor()).detail
+    assert "marker-secret" not in repr(everybody)
+
+
+@pytest.mark.parametrize(
+    ("serve", "engines", "health"),
+    [
+        (Serve("a", embedded=True), [Engine("llama.cpp", "/x")], Health.FAIL),
+        (Serve("a", embedded=False), [Engine("llama.cpp, embedded", "x")], Health.FAIL),
+        (Serve("a"), [Engine("llama.cpp, embedded", "x")], Health.OK),
+        (Serve("a", cmd=("sh", "-c", "x")), [], Health.OK),
+        (Serve("a", engine="openai", cmd=("no-such-command-here",)), [], Health.FAIL),
+        (Serve("a", engine="openai", cmd=("{dir}/run",)), [], Health.OK),
+    ],
+)
+def test_each_serve_needs_its_engine(serve: Serve, engines: list[Engine], health: Health) -> None:
+    assert checks.engines([serve], engines).health is health
+
+
+def test_a_directory_is_no_model(tmp_path: Path) -> None:
+    assert "is a directory" in checks.weights(Serve("a", model=str(tmp_path))).detail
+
+
+def test_devices_are_numbers_or_ids(config: Path) -> None:
+    from stoker.config.load import load
+
+    config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = [0, "GPU-b"]'))
+    settings = load(config)
+    both = [Gpu(0, "GPU-a", "X", None, "nvidia"), Gpu(1, "GPU-b", "X", None, "nvidia")]
+    assert checks.devices(settings, both).health is Health.OK
+    assert checks.devices(settings, both[:1]).detail.endswith("gpu0: GPU-b")
+
+
+def test_little_room_warns_and_none_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    health = []
+    for free in (2**40, 2**30, 2**20):
+        monkeypatch.setattr("shutil.disk_usage", lambda place, free=free: SimpleNamespace(free=free))
+        health.append(checks.disk("disk", tmp_path / "not" / "there", "df").health)
+    assert health == [Health.OK, Health.WARN, Health.FAIL]
+
+
+def test_completion_is_only_reported(home: Path) -> None:
+    assert "stoker --install-completion" in checks.completion(home).detail
+    (home / ".zfunc").mkdir()
+    (home / ".zfunc" / "_stoker").touch()
+    assert "installed (~/.zfunc/_stoker)" in checks.completion(home).detail

@@ -1,0 +1,139 @@
+"""`stoker init`: whatever is found, the file that it writes is one that the program accepts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from stoker.cli import discover, init, starter
+from stoker.cli.discover import Engine, Gpu, Model
+from stoker.cli.main import run
+from stoker.config.load import load
+
+Captured = pytest.CaptureFixture[str]
+H200 = Gpu(0, "GPU-aa", "NVIDIA H200", 141 * 2**30, "nvidia")
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with nothing."""
+    monkeypatch.setattr(discover, "gpus", list)
+    monkeypatch.setattr(discover, "engines", list)
+    monkeypatch.setattr(init, "_shipped", list)
+
+
+def model(path: str | Path, size: int = 100) -> Model:
+    return Model(Path(path), size)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        starter.Found([], [], [], Path("/v")),
+        starter.Found([], [model("/m/a.gguf"), model("/n/a.gguf"), model("/o/a-q8_0.gguf")], [], Path("/v")),
+        starter.Found([H200, Gpu(1, "U\n[x]", 'odd "name"\n#', None, "amd")], [model("/v/b.gguf")] * 3, [], Path("/v")),
+        starter.Found([], [model('/m/qu"o\\te é 模型.gguf'), model("/m/auto.gguf"), model("/_.gguf")], [], Path('/"v')),
+        starter.Found([H200], [model("/m/a.gguf")], [Engine("vllm", "/usr/bin/vllm")], Path("/v")),
+    ],
+    ids=["nothing", "same names", "two gpus", "hostile names", "another engine"],
+)  # fmt: skip
+def test_every_file_that_is_written_is_accepted(found: starter.Found, tmp_path: Path) -> None:
+    path = tmp_path / "stoker.toml"
+    path.write_text(starter.starter(found, 8123), encoding="utf-8")
+    settings = load(path)
+    assert settings.front_door.port == 8123
+    assert len(settings.serves) == len(found.models)
+    assert [Path(s.model) for s in settings.serves] == [m.path for m in found.models]
+    assert len(settings.slots) == max(1, len(found.gpus))
+    assert settings.paths.vault == str(found.vault)
+
+
+def test_init_writes_what_it_found_and_tells_the_next_command(home: Path, capsys: Captured) -> None:
+    for place in ("a.gguf", "models/b-Q4_K_M.gguf"):
+        path = home / ("work" if place == "a.gguf" else "") / place
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"GGUF")
+    assert run(["init", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert "GPU     none found" in out
+    assert "no llama.cpp found" in out
+    assert "pip install 'stoker[llama]'" in out
+    assert out.endswith("next: stoker up\n")
+    assert [s.name for s in load(Path("stoker.toml")).serves] == ["a", "b"]
+    assert run(["config", "check"]) == 0
+
+
+def test_without_models_the_shipped_ones_are_used(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    shipped = tmp_path / "spark.gguf"
+    shipped.write_bytes(b"GGUF")
+    monkeypatch.setattr(init, "_shipped", lambda: [Model(shipped, 4)])
+    assert run(["init", "--yes"]) == 0
+    assert "comes with Stoker" in capsys.readouterr().out
+    assert "these two tiny models come with Stoker" in Path("stoker.toml").read_text()
+    assert [s.name for s in load(Path("stoker.toml")).serves] == ["spark"]
+
+
+def test_a_file_that_is_there_is_kept_unless_forced(home: Path, capsys: Captured) -> None:
+    Path("stoker.toml").write_text("mine")
+    assert run(["init", "--yes"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path("stoker.toml").read_text() == "mine"
+    assert run(["init", "--yes", "--force"]) == 0
+    assert Path("stoker.toml").read_text() != "mine"
+    assert run(["init", "--yes", "--path", "no/such/dir.toml"]) == 2
+
+
+def test_another_path_is_named_in_the_next_command(home: Path, capsys: Captured) -> None:
+    Path("a.gguf").write_bytes(b"GGUF")
+    assert run(["init", "--yes", "--path", "other file.toml"]) == 0
+    assert capsys.readouterr().out.endswith(f"next: stoker up --config '{home / 'work' / 'other file.toml'}'\n")
+
+
+def test_without_any_model_the_next_step_is_to_get_one(home: Path, capsys: Captured) -> None:
+    assert run(["init", "--yes"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("next: put a GGUF file into")
+    commented = Path("stoker.toml").read_text().split("# [[serve]]")[1]
+    Path("stoker.toml").write_text("[slots.cpu]\n[[serve]]" + commented.replace("\n# ", "\n"))
+    assert load(Path("stoker.toml")).serves[0].name == "mine"
+
+
+def test_without_a_terminal_nothing_is_asked(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert run(["init"]) == 0
+    assert "taking every default" in capsys.readouterr().err
+
+
+def test_for_programs_the_findings_are_one_document(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(discover, "gpus", lambda: [H200])
+    Path("a.gguf").write_bytes(b"GGUF")
+    assert run(["init", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["problems"] == []
+    assert document["gpus"] == [{"index": 0, "uuid": "GPU-aa", "name": "NVIDIA H200", "memory": 141 * 2**30}]
+    assert [m["path"] for m in document["models"]] == [str(home / "work" / "a.gguf")]
+
+
+def test_the_answer_about_models_is_asked_until_it_makes_sense(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    models = [model(f"/m/{n}.gguf") for n in range(6)]
+    answers = ["7", "one", "", "3, 1,3"]
+    offered: list[str] = []
+
+    def prompt(text: str, default: str) -> str:
+        offered.append(default)
+        return answers.pop(0)
+
+    monkeypatch.setattr(typer, "prompt", prompt)
+    assert init.choose(models) == [models[2], models[0]]
+    assert offered == ["1,2,3,4"] * 4
+    assert capsys.readouterr().err.count("numbers from 1 to 6") == 3

@@ -1,0 +1,125 @@
+"""The command line as a whole: exit codes, errors for people and programs, and how quickly help comes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_stoker import FakeStoker, error
+
+from stoker import __version__
+from stoker.cli.main import run
+
+HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from stoker.cli.main import run; code = run(['--help']);"
+        f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0
+    assert "serves" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["serves"], ["slot"], ["config"], ["serves", "experiment"], ["up"]):
+        assert run([*words, "--help"]) == 0
+        assert "Usage: stoker" in capsys.readouterr().out
+
+
+def test_a_command_that_does_not_exist_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve"]) == 2
+    assert "serves" in capsys.readouterr().err  # the near one is named
+    assert run(["serves", "up", "--nonsense"]) == 2
+
+
+def test_version_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["version"]) == 0
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"stoker {__version__}\n" * 2
+    assert run(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["version"] == __version__
+
+
+def test_without_a_configuration_the_next_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["slot", "list"]) == 2
+    assert "stoker init" in capsys.readouterr().err
+
+
+def test_without_a_running_stoker_the_command_that_starts_it_is_told(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["slot", "list"], ["serves", "status"], ["reload"], ["serves", "drain"]):
+        assert run([*words, "-c", str(config)]) == 1
+        assert f"stoker up --config {config}" in capsys.readouterr().err
+
+
+def test_an_error_for_a_program_is_one_json_document(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["slot", "list", "--json"]) == 1
+    out = capsys.readouterr().out
+    assert json.loads(out)["error"]["code"] == "not_running"
+
+
+def test_manifest_means_config(stoker: FakeStoker, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serves", "status", "--manifest", str(config)]) == 0
+    assert "fast" in capsys.readouterr().out
+
+
+def test_a_demo_is_found_by_itself_when_there_is_no_configuration(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = home / ".local" / "state" / "stoker" / "demo"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").touch()
+    assert run(["slot", "list"]) == 1
+    assert "stoker up --demo" in capsys.readouterr().err
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        assert run(["slot", "list"]) == 0
+        assert run(["slot", "list", "--state", str(state)]) == 0
+    finally:
+        fake.close()
+    assert run(["slot", "list", "--state", str(home / "nowhere")]) == 2
+
+
+def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
+    home: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = home / ".local" / "state" / "stoker" / "demo"
+    demo.mkdir(parents=True)
+    (demo / "stoker.sock").touch()
+    assert run(["slot", "list"]) == 1
+    assert f"add --state {demo} to reach it" in capsys.readouterr().err
+
+
+def test_reload_tells_what_changed_and_fails_with_problems(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "problems": []}
+    stoker.answer("POST /admin/reload", answer)
+    assert run(["reload"]) == 0
+    assert capsys.readouterr().out == "changed: fast\nadded: new\n"
+    assert run(["reload", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer
+    stoker.answer("POST /admin/reload", {"problems": ["stoker.toml:3: key 'x': what is this"]})
+    assert run(["reload"]) == 1
+    assert "stoker.toml:3" in capsys.readouterr().err
+    stoker.answer("POST /admin/reload", {})
+    assert run(["reload"]) == 0
+    assert capsys.readouterr().out == "nothing changed\n"
+    stoker.answer("POST /admin/reload", error("the demo has no file", "no_configuration"), 409)
+    assert run(["reload"]) == 1
+    assert "the demo has no file" in capsys.readouterr().err
+
+
+def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serves", "experiment", "--model", "none.gguf", "--port", "9", "--", "--json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "none.gguf" in captured.err

@@ -1,0 +1,258 @@
+"""`up`, `up --demo` and `serves experiment`: what the program is run with, and what stops it before that."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+import tempfile
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.cli import experiment
+from stoker.cli.main import run
+from stoker.domain.access import Settings
+from stoker.domain.errors import ConfigError
+from stoker.domain.serve import Status
+
+Captured = pytest.CaptureFixture[str]
+
+
+@dataclass
+class Ran:
+    """What `stoker.app.run` was called with."""
+
+    settings: Settings
+    leave_running: bool
+    announce: Callable[[str], None]
+    reload: Callable[[], Settings] | None
+    force: frozenset[str]
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
+    """Stands in for `stoker.app`: it listens, and ends with code 0."""
+    calls: list[Ran] = []
+
+    def run_app(settings: Settings, **given: Any) -> int:
+        calls.append(Ran(settings, **given))
+        given["announce"](f"listening on http://127.0.0.1:{settings.front_door.port}")
+        return int(app.code)
+
+    app = types.ModuleType("stoker.app")
+    app.run = run_app  # type: ignore[attr-defined]
+    app.code = 0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stoker.app", app)
+    return calls
+
+
+@pytest.fixture
+def busy(port: int) -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", port)):
+        yield port
+
+
+def test_up_runs_what_the_configuration_says(config: Path, port: int, ran: list[Ran], capsys: Captured) -> None:
+    assert run(["up", "--leave-running", "--force", "odd"]) == 0
+    (call,) = ran
+    assert [s.name for s in call.settings.serves] == ["fast", "slow", "odd"]
+    assert (call.settings.front_door.port, call.leave_running, call.force) == (port, True, frozenset(["odd"]))
+    captured = capsys.readouterr()
+    assert captured.out == f"listening on http://127.0.0.1:{port}\n"
+    assert "warning: serve 'odd': env.SERVICE_TOKEN" in captured.err
+    assert "marker-secret" not in captured.out + captured.err
+
+
+def test_a_port_on_the_command_line_survives_a_reload(config: Path, ran: list[Ran]) -> None:
+    assert run(["up", "--port", "18123"]) == 0
+    assert ran[0].settings.front_door.port == 18123
+    config.write_text(config.read_text().replace('"slow"', '"slower"'))
+    assert ran[0].reload is not None
+    fresh = ran[0].reload()
+    assert fresh.front_door.port == 18123
+    assert fresh.serves[1].name == "slower"
+    config.write_text("nonsense = 1")
+    with pytest.raises(ConfigError):
+        ran[0].reload()
+
+
+def test_every_problem_of_the_configuration_is_told_and_nothing_runs(
+    config: Path, ran: list[Ran], capsys: Captured
+) -> None:
+    config.write_text(config.read_text().replace("baseline", "baselin").replace("aliases", "alias"))
+    assert run(["up"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("stoker: stoker.toml:") for line in lines)
+    assert ran == []
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_out(
+    config: Path, ran: list[Ran], busy: int, capsys: Captured
+) -> None:
+    assert run(["up"]) == 1
+    told = capsys.readouterr().err
+    assert f"port {busy} on 127.0.0.1 is in use by " in told
+    assert f"stoker up --port {busy + 1 if busy < 65535 else busy - 1}" in told
+    assert ran == []
+
+
+def test_an_address_of_another_machine_is_told(config: Path, ran: list[Ran], capsys: Captured) -> None:
+    config.write_text(config.read_text().replace("[front_door]", '[front_door]\nhost = "192.0.2.1"\nauth = "none"'))
+    assert run(["up"]) == 1
+    assert "cannot listen on 192.0.2.1" in capsys.readouterr().err
+    assert ran == []
+
+
+def test_a_forced_serve_must_exist(config: Path, ran: list[Ran], capsys: Captured) -> None:
+    assert run(["up", "--force", "od"]) == 2
+    assert "did you mean 'odd'?" in capsys.readouterr().err
+    assert ran == []
+
+
+def test_the_demo_announces_its_address_models_and_examples(
+    home: Path, port: int, ran: list[Ran], capsys: Captured
+) -> None:
+    assert run(["up", "--demo", "--port", str(port)]) == 0
+    (call,) = ran
+    assert call.reload is None
+    assert call.settings.paths.state == str(home / ".local" / "state" / "stoker" / "demo")
+    out = capsys.readouterr().out
+    assert out.startswith(f"listening on http://127.0.0.1:{port}\n")
+    for word in (f"http://127.0.0.1:{port}/v1", "spark", "ember", "curl ", "OpenAI(", "Anthropic("):
+        assert word in out
+    assert out.count("curl ") == 1
+
+
+def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
+    import ast
+    import textwrap
+
+    from stoker.cli import demo
+    from stoker.config.demo import demo as settings
+
+    screen = demo.screen(settings(Path("/s"), port))
+    for package in ("openai", "anthropic"):
+        start = screen.index(f"  # pip install {package}")
+        ast.parse(textwrap.dedent(screen[start : screen.index("\n\n", start)]))
+
+
+def test_a_failed_start_shows_no_examples(capsys: Captured) -> None:
+    from stoker.cli.up import announcer
+    from stoker.config.demo import demo as settings
+
+    announce = announcer(settings(Path("/s"), 8000), "SCREEN")
+    announce("stoker: cannot listen on 127.0.0.1:8000: address in use")
+    assert "SCREEN" not in capsys.readouterr().out
+    announce("listening on http://127.0.0.1:8000")
+    announce("listening on http://127.0.0.1:8000")
+    assert capsys.readouterr().out.count("SCREEN") == 1
+
+
+@pytest.mark.parametrize("more", [["--config", "x.toml"], ["--leave-running"]], ids=str)
+def test_options_that_the_demo_cannot_take_are_usage_errors(more: list[str], ran: list[Ran]) -> None:
+    assert run(["up", "--demo", *more]) == 2
+    assert ran == []
+
+
+def test_a_wildcard_address_is_reached_over_loopback() -> None:
+    import dataclasses
+
+    from stoker.cli.demo import base_url
+    from stoker.config.demo import demo as settings
+
+    plain = settings(Path("/s"), 8000)
+    for host, url in {"0.0.0.0": "127.0.0.1", "::1": "[::1]", "10.0.0.1": "10.0.0.1"}.items():
+        door = dataclasses.replace(plain.front_door, host=host)
+        assert base_url(dataclasses.replace(plain, front_door=door)) == f"http://{url}:8000/v1"
+
+
+# -- experiment ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "t").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))
+    return tmp_path / "t"
+
+
+def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
+    config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
+) -> None:
+    before = config.read_text()
+    words = [
+        "serves",
+        "experiment",
+        "--model",
+        "fast.gguf",
+        "--port",
+        str(port),
+        "--gpu",
+        "GPU-1",
+        "--served-name",
+        "My X",
+    ]
+    assert run([*words, "--", "--flash-attn", "--json"]) == 0
+    (call,) = ran
+    (serve,) = call.settings.serves
+    assert (serve.name, serve.served_name, serve.status) == ("my-x", "My X", Status.EXPERIMENT)
+    assert serve.model == str(config.parent / "fast.gguf")
+    assert serve.extra_args == ("--flash-attn", "--json")
+    assert serve.env == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1"}
+    assert serve.keep_loaded
+    assert call.settings.front_door.port == port
+    out = capsys.readouterr().out.rstrip()
+    assert out.endswith(f"stoker eval preflight --base-url http://127.0.0.1:{port}/v1 --model 'My X'")
+    assert "later version" in out
+    assert list(temporary.iterdir()) == []
+    assert config.read_text() == before
+
+
+def test_a_failed_experiment_keeps_its_log(
+    config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
+) -> None:
+    sys.modules["stoker.app"].code = 1  # type: ignore[attr-defined]
+    assert run(["serves", "experiment", "--model", "fast.gguf", "--port", str(port)]) == 1
+    (kept,) = temporary.iterdir()
+    assert str(kept / "logs" / "fast.log") in capsys.readouterr().err
+
+
+def test_an_experiment_names_what_is_missing(port: int, ran: list[Ran], capsys: Captured) -> None:
+    assert run(["serves", "experiment", "--port", "9"]) == 2
+    assert "--model" in capsys.readouterr().err
+    assert run(["serves", "experiment", "--model", "x"]) == 2
+    assert "--port" in capsys.readouterr().err
+    assert run(["serves", "experiment", "--model", "x", "--port", "9"]) == 2
+    assert "no such file" in capsys.readouterr().err
+    assert run(["serves", "experiment", "--model", "x", "--port", "9", "--cmd", "vllm serve {model}"]) == 2
+    assert "{port}" in capsys.readouterr().err
+    assert ran == []
+
+
+def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], capsys: Captured) -> None:
+    words = ["serves", "experiment", "--model", "org/big", "--port", "9", "--gpu", "1", "--dry-run"]
+    assert run([*words, "--cmd", "sh serve {model} --port {port}", "--", "--max-len", "8"]) == 0
+    out = capsys.readouterr().out
+    env = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1"
+    assert re.search(rf"{env} \S*/sh serve org/big --port \d+ --max-len 8\n", out)
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/m/Llama-3.2-1B-Instruct-Q4_K_M.gguf", "llama-3.2-1b-instruct"),
+        ("big-IQ2_XS-00001-of-00003.gguf", "big"),
+        ("org/Model Name", "model-name"),
+        ("tiny.f16.gguf", "tiny"),
+        ("...gguf", "model"),
+    ],
+)
+def test_a_name_comes_from_the_model(path: str, name: str) -> None:
+    assert experiment.slug(path) == name
