@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 - a word list reads better as words than as a list of quoted strings
 """Word lists of the synthetic data. Plain everyday words, written for this purpose."""
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ Laura Lena Leo Lily Linda Linus Lucas Lucy Maja Maria Mark Marta Max Mia Mike Mi
 Otto Paul Peter Petra Rita Robin Rosa Ruth Sam Sara Sofia Steve Tara Tim Tina Tom Uma Vera Victor Yuki Zoe
 """.split()
 
-CITIES = """
+CITIES = [*"""
 Amsterdam Athens Bangkok Barcelona Beijing Berlin Bern Bogota Boston Brussels Budapest Cairo Chicago
 Copenhagen Dallas Delhi Denver Dublin Florence Geneva Hamburg Havana Helsinki Istanbul Jakarta Kyoto Lagos
 Lima Lisbon London Madrid Manila Miami Milan Montreal Moscow Mumbai Munich Naples Oslo Paris Prague Rome
 Rotterdam Santiago Seattle Seoul Shanghai Singapore Sofia Stockholm Sydney Tallinn Tokyo Toronto Turin Venice
 Vienna Warsaw York Zagreb Zurich
-""".split() + ["New York", "San Francisco", "Los Angeles", "Rio", "Hong Kong"]
+""".split(), "New York", "San Francisco", "Los Angeles", "Rio", "Hong Kong"]
 
 # Never drawn in training.
 UNSEEN_CITIES = """
@@ -69,11 +70,13 @@ Riga Tunis Utrecht Vilnius
 SKIES = "clear cloudy rainy sunny windy foggy snowy dry stormy mild".split()
 
 CHORES = """
-bake;bread clean;kitchen paint;fence move;server fix;bike plan;party learn;piano build;shed write;report
-test;release plant;garden pack;suitcase sell;car cook;dinner repair;roof sort;library wash;windows
-update;website open;shop train;team start;club host;meeting back up;disk deploy;service migrate;database
-review;code tidy;office visit;museum buy;house ship;product
-""".replace("\n", " ")
+bake bread, clean the kitchen, paint a fence, move a server, fix my bike, plan a party, learn piano,
+build a shed, write a report, test a release, plant a garden, pack a suitcase, sell a car, cook dinner,
+repair the roof, sort the library, wash the windows, update the website, open a shop, train the team,
+start a club, host a meeting, back up the disk, deploy a service, migrate the database, review the code,
+tidy the office, visit a museum, buy a house, ship the product, learn to swim, grow tomatoes,
+write a letter, make a kite
+""".strip().replace("\n", " ").split(", ")
 
 ACCENTED = "äöüßéèêàçñóíúåøæłšžñ"
 SYMBOLS = "☃★→€✓😀🚀🔥🌍🎉"

@@ -79,8 +79,9 @@ class Admin:
             "decisions": {"kept": kept.kept, "dropped": kept.dropped},
         }
 
-    def metrics(self) -> bytes:
-        return self._metrics.render(self.status())
+    def metrics(self, status: Mapping[str, Any]) -> bytes:
+        """Prometheus text. May run in a thread of its own: the first call imports for some 70 ms."""
+        return self._metrics.render(status)
 
     def model(self, name: str, serve: Serve) -> dict[str, Any]:
         """One entry of /v1/models, in a form that OpenAI and Anthropic clients both read."""

@@ -134,7 +134,7 @@ class Application:
 
     def _uvicorn(self) -> uvicorn.Config:
         return uvicorn.Config(
-            self.front,  # type: ignore[arg-type]
+            self.front,
             http=WireProtocol,
             ws="none",
             loop="none",
@@ -168,7 +168,7 @@ class Application:
         self.metrics.observe_swap(name, report.slot, report.outcome, report.phases)
         if report.outcome == "failed" and report.serve is not None:
             self.metrics.observe_load_failure(report.serve)
-        seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start"))
+        seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start", "ready"))
         log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
 
     def _note(self, serve: str, text: str) -> None:
@@ -226,7 +226,7 @@ class _Server(uvicorn.Server):
 
 
 def placed(settings: Settings) -> list[Serve]:
-    """The serves with their slot's devices in their environment: UUIDs, or indexes in PCI order; their own `env` wins."""
+    """The serves with their slot's devices in their environment: UUIDs, or indexes in PCI order."""
     slots = {slot.name: slot for slot in settings.slots}
     return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in settings.serves]
 

@@ -107,6 +107,7 @@ class Flow:
     ) -> None:
         """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
         call.reply.dialect = endpoint.dialect
+        call.decision.endpoint = endpoint.path
         await self._guarded(call, caller, self._infer(call, caller, endpoint, receive, headers))
 
     async def upstream(

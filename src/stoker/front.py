@@ -23,6 +23,7 @@ from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, require
 from stoker.request.accept.routes import Kind, Route, Routes
 from stoker.request.accept.wire import Wire
+from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
 JSON = [(b"content-type", b"application/json")]
@@ -109,8 +110,8 @@ class Front:
                 self._json(call, self._admin.status(), headers)
             case Kind.METRICS:
                 require(caller, Scope.OBSERVE)
-                kind = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
-                self._whole(call, 200, kind, self._admin.metrics(), headers)
+                text = await asyncio.to_thread(self._admin.metrics, self._admin.status())
+                self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text, headers)
             case _:
                 self._simple(call, route, headers)
 

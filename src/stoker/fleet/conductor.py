@@ -29,7 +29,11 @@ log = logging.getLogger("stoker.fleet")
 
 @dataclass(slots=True)
 class SwapReport:
-    """What a swap did; times in seconds. `outcome` is `ready`, `failed`, `cancelled` or `stopped`."""
+    """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`.
+
+    `phases`, in seconds, one after the other: `drain`; `stop` (the victims, until they are gone); `start` (until the
+    target's health is good); `ready` (until its exact id, and its canary where asked, are proved).
+    """
 
     generation: int
     serve: str | None
@@ -286,8 +290,9 @@ class Conductor:
             if serve is not None:
                 began = time.monotonic()
                 self.running[serve.name] = running = await self._fleet.start(serve, self._exited)
-                report.phases["start"] = time.monotonic() - began
-                report.phases.update({k[:-2]: float(v) for k, v in running.facts.items() if k.endswith("_s")})
+                took = time.monotonic() - began
+                healthy = min(float(running.facts.get("health_s", took)), took)
+                report.phases.update(start=healthy, ready=took - healthy)
             report.outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:
             cancelled = True

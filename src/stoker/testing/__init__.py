@@ -1,0 +1,18 @@
+"""Test tools that ship with the package: no GPU, no model, no sleep.
+
+clock      FakeClock: time that moves when a test says so
+fleet      FakeFleet: serves that start and stop by word
+script     Script: every fault of the scripted model server, a record and a command line
+scripted   the scripted model server as a program: `python -m stoker.testing.scripted --port N --id NAME`
+server     ScriptedServer: the same in the test's own loop
+  line         one client's connection: HTTP in, one request after the other
+  routes       which path is answered how
+  ask          what a request asks for, and what its text overrides in the script
+  dialects/    the replies of each dialect, encoded ahead of time
+  playback     plays one reply onto the connection: pace, cuts, stalls, splits
+  framing      how a reply's bytes are wrapped: chunked, length, close; gzip
+  record       what came in, and what became of it
+client     RawClient: sends exactly the bytes given; reads replies and SSE strictly
+
+`docs/testing.md` is the page for users.
+"""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.peek import Top, find, locate
+from stoker.request.codec.peek import Top, find, locate, may_hold
 
 _USAGE = b'"stream_options":{"include_usage":true},'
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
@@ -54,7 +54,7 @@ def _asks_usage(options: object) -> bool:
 
 
 def _ask_usage(body: bytes, options: object) -> bytes:
-    place = locate(body, "stream_options") if b'"stream_options"' in body else None
+    place = locate(body, "stream_options") if may_hold(body, "stream_options") else None
     if place is None:
         at = body.index(b"{") + 1
         return _put(body, at, at, _USAGE)

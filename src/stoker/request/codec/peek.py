@@ -1,12 +1,14 @@
 """The few top-level fields that Stoker needs of a body that it otherwise leaves alone.
 
-One pass of msgspec proves that the whole body is JSON. Fields that decide (model, stream, the output budget) may
-stand there only once: two readers of `{"model":"a","model":"b"}` could disagree about who was asked. Nesting deeper
-than 64 is refused. Both checks are linear and in C; the exact scan runs only for bodies that could be ambiguous.
+One pass of msgspec proves that the whole body is JSON. Fields that decide (model, stream, the output budget) or that
+are to be dropped may stand there only once: two readers of `{"model":"a","model":"b"}` could disagree about who was
+asked. Nesting deeper than 64 is refused. Both checks are linear and in C; the exact scan runs only for bodies that
+could be ambiguous.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from operator import attrgetter
 from typing import Any
@@ -23,6 +25,7 @@ ENGINE_PRIVATE = (
 )  # fmt: skip
 """Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
 cache. They are dropped, and the drop is reported."""
+_ABSENT = msgspec.Raw()
 
 
 class Top(msgspec.Struct):
@@ -38,15 +41,15 @@ class Top(msgspec.Struct):
     max_output_tokens: Any = None
     stream_options: Any = None
     n_predict: Any = None
-    custom_logit_processor: msgspec.Raw | None = None
-    chat_template: msgspec.Raw | None = None
-    kv_transfer_params: msgspec.Raw | None = None
-    vllm_xargs: msgspec.Raw | None = None
-    bootstrap_host: msgspec.Raw | None = None
-    bootstrap_port: msgspec.Raw | None = None
-    bootstrap_room: msgspec.Raw | None = None
-    lora_path: msgspec.Raw | None = None
-    id_slot: msgspec.Raw | None = None
+    custom_logit_processor: msgspec.Raw = _ABSENT
+    chat_template: msgspec.Raw = _ABSENT
+    kv_transfer_params: msgspec.Raw = _ABSENT
+    vllm_xargs: msgspec.Raw = _ABSENT
+    bootstrap_host: msgspec.Raw = _ABSENT
+    bootstrap_port: msgspec.Raw = _ABSENT
+    bootstrap_room: msgspec.Raw = _ABSENT
+    lora_path: msgspec.Raw = _ABSENT
+    id_slot: msgspec.Raw = _ABSENT
     model_at: Any = msgspec.field(default=None, name="(model_at)")
 
     def output_budget(self) -> int | None:
@@ -58,7 +61,7 @@ class Top(msgspec.Struct):
 
     def private(self) -> list[str]:
         """Engine-private parameters that are there."""
-        return [name for name, value in zip(ENGINE_PRIVATE, _private(self), strict=True) if value is not None]
+        return [name for name, value in zip(ENGINE_PRIVATE, _private(self), strict=True) if value is not _ABSENT]
 
 
 _private = attrgetter(*ENGINE_PRIVATE)
@@ -74,23 +77,29 @@ _COLON = re.compile(rb"\s*:\s*")
 def peek(body: bytes) -> Top:
     """Raises ClientError (400) naming what is wrong; costs linear time and no memory beyond the body's size.
 
-    1. not JSON, or not an object
+    1. not JSON in UTF-8, or not an object
     2. nested deeper than 64
-    3. a deciding field stands there twice
+    3. a field that decides or is dropped stands there twice
     4. `model` missing or not a non-empty string; `stream` not a boolean
     """
-    if _has_many_brackets(body) and _depth(body) > MAX_DEPTH:
-        raise ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")  # 2
     try:
         top = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not body.isascii():
+            _check_utf8(body)
+    except RecursionError:  # the decoder gives up long before the C stack does
+        raise _too_deep() from None  # 2
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = f"the request body is not a JSON object: {_shorten(str(error))}"
         raise ClientError(text, code="bad_json") from None  # 1
+    # only of valid JSON is the depth measured: of quotes that never close it would take quadratic time
+    if _has_many_brackets(body) and _depth(body) > MAX_DEPTH:
+        raise _too_deep()  # 2
     top.model_at = None  # ours alone, whatever the body says
+    private = top.private()
     keys = _UNIQUE_KEY.findall(body)
     is_plain = b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    if not is_plain or len(keys) > len(set(keys)):
-        for name, count in _count(body).items():
+    if not is_plain or len(keys) > len(set(keys)) or any(body.count(b'"%s"' % p.encode()) > 1 for p in private):
+        for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' stands {count} times in the request body"
                 raise ClientError(text, code="duplicate_field", param=name)  # 3
@@ -141,8 +150,13 @@ def _has_many_brackets(body: bytes) -> bool:
     return False
 
 
-def _count(body: bytes) -> dict[str, int]:
-    counts = dict.fromkeys(UNIQUE, 0)
+def may_hold(body: bytes, name: str) -> bool:
+    """False: this field is plainly not there, however it may be spelt."""
+    return b'"%s"' % name.encode() in body or _ESCAPED_LETTER.search(body) is not None
+
+
+def _count(body: bytes, names: tuple[str, ...]) -> dict[str, int]:
+    counts = dict.fromkeys(names, 0)
     for at, _ in _top_level(body):
         name = msgspec.json.decode(body[at : _string_end(body, at)])
         if name in counts:
@@ -204,6 +218,18 @@ def _depth(body: bytes) -> int:
             return depth + len(rest)
         rest = shorter
     return MAX_DEPTH + 1
+
+
+def _check_utf8(body: bytes) -> None:
+    """Raises UnicodeDecodeError. In pieces, so that a large body is never held a second time as text."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    step = 1 << 20
+    for at in range(0, len(body), step):
+        decode(body[at : at + step], at + step >= len(body))
+
+
+def _too_deep() -> ClientError:
+    return ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")
 
 
 def _kind(value: object) -> str:

@@ -1,0 +1,60 @@
+"""Serves that somebody else runs: found by their `base_url`, watched by their health."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Serve
+from stoker.fleet.engines.http import Address
+
+START_LIMIT = 5.0
+"""Seconds that a start may take at most: either it runs or it does not."""
+FIRST_LOOK = 0.02
+SLOWEST_LOOK = 0.5
+FAILURES = 3
+
+
+def address_of(serve: Serve) -> Address:
+    """Where `base_url` points; its trailing `/v1` belongs to the paths that are asked. Raises StartFailed."""
+    url = urlsplit(serve.base_url or "")
+    try:
+        host, port = url.hostname, url.port
+    except ValueError:
+        host, port = None, None
+    if url.scheme not in ("http", "https") or not host:
+        raise StartFailed(
+            f"serve '{serve.name}' has no usable base_url: write it like \"http://host:port/v1\"", code="cannot_start"
+        )
+    path = url.path.rstrip("/").removesuffix("/v1")
+    tls = url.scheme == "https"
+    return Address(host, port or (443 if tls else 80), path, serve.key.reveal() if serve.key else None, tls)
+
+
+class ExternalWatch:
+    """Asks `is_healthy` again and again, from FIRST_LOOK to SLOWEST_LOOK seconds apart.
+
+    After FAILURES noes in a row it calls `on_lost()`, once, and ends.
+    """
+
+    def __init__(self, name: str, is_healthy: Callable[[], Awaitable[bool]], on_lost: Callable[[], None]) -> None:
+        self._is_healthy = is_healthy
+        self._on_lost = on_lost
+        self._task = asyncio.get_running_loop().create_task(self._watch(), name=f"health-{name}")
+
+    async def close(self) -> None:
+        """Stop asking; returns when nothing is under way."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled() and (failure := self._task.exception()) is not None:
+            raise failure
+
+    async def _watch(self) -> None:
+        interval, failures = FIRST_LOOK, 0
+        while failures < FAILURES:
+            await asyncio.sleep(interval)
+            interval = min(interval * 2, SLOWEST_LOOK)
+            failures = 0 if await self._is_healthy() else failures + 1
+        self._on_lost()

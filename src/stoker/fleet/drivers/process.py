@@ -1,0 +1,166 @@
+"""A local process in a session and process group of its own, from spawn to the last member of the group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+
+from stoker.domain.errors import StokerError
+from stoker.fleet.drivers import group
+from stoker.fleet.drivers.watch import ExitWatch, reap
+
+LOOK = 0.02
+"""Seconds between two looks at the group while it is ending."""
+UNKILLABLE_AFTER = 60.0
+"""Seconds after the first SIGKILL: what still lives then hangs in the kernel (a driver, a dead network disk)."""
+
+
+def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
+    """The pid of a new session leader; both its outputs go to the descriptor `output`. Raises OSError.
+
+    Call it in the loop's thread: a parent-death signal follows the thread that made the child, not the process.
+    """
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=directory,
+        env=dict(environment),
+        start_new_session=True,
+        close_fds=True,
+    )
+    # The pidfd tells us of its end and `reap` collects it, so Popen must neither wait for it nor warn that it lives.
+    child.returncode = 0
+    return child.pid
+
+
+class LocalProcess:
+    """One process that we watch and can end, whether we are its parent or not.
+
+    `on_exit(code)` is called once when the leader ends, asked for or not; see ExitWatch for `code`. Whoever hears it
+    calls `begin_end`, which also collects what the leader left behind. `on_gone()` is called once, when `end` is done.
+    Raises ProcessLookupError if it is gone already.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        on_exit: Callable[[int | None], None],
+        on_gone: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self.pid = pid
+        self._log = log
+        self._on_gone = on_gone
+        self.exited = asyncio.Event()
+        self.code: int | None = None
+        self._on_exit = on_exit
+        self._watch = ExitWatch(pid, self._ended)
+        self._kill_at = float("inf")
+        self._ending: asyncio.Task[None] | None = None
+        self._is_gone = False
+
+    async def end(self, grace: float) -> None:
+        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when nobody of the group is left.
+
+        A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
+        call when everything is gone. Raises StokerError `unkillable` for what survives SIGKILL for a minute.
+        """
+        task = self.begin_end(grace)
+        if task is not None:
+            await finish(task)
+
+    def begin_end(self, grace: float) -> asyncio.Task[None] | None:
+        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        if self._is_gone:
+            return None
+        loop = asyncio.get_running_loop()
+        self._kill_at = min(self._kill_at, loop.time() + grace)
+        if self._ending is None:
+            self._ending = loop.create_task(self._end(), name=f"end-{self.pid}")
+            self._ending.add_done_callback(self._report)
+        return self._ending
+
+    def release(self) -> None:
+        """Stop watching it; it runs on."""
+        self._watch.close()
+
+    def _ended(self, code: int | None) -> None:
+        self.code = code
+        self.exited.set()
+        self._on_exit(code)
+
+    async def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        killed_at: float | None = None
+        if loop.time() < self._kill_at:
+            group.send(self.pid, signal.SIGTERM)
+        try:
+            while not self.exited.is_set() or group.members(self.pid):
+                now = loop.time()
+                if now >= self._kill_at:
+                    # Again at each look: somebody may have forked between the list and the signal.
+                    group.send(self.pid, signal.SIGKILL)
+                    killed_at = now if killed_at is None else killed_at
+                    if now - killed_at > UNKILLABLE_AFTER:
+                        raise self._unkillable()
+                await self._pause(LOOK if self._kill_at <= now else min(LOOK, self._kill_at - now))
+        finally:
+            self._ending = None
+        reap(self.pid)
+        self._is_gone = True
+        self._on_gone()
+
+    async def _pause(self, seconds: float) -> None:
+        """At most `seconds`; the leader's end wakes it."""
+        if self.exited.is_set():
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.exited.wait()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        """A sweep has nobody who waits for it."""
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._log.error("process group %d: %s", self.pid, failure)
+
+    def _unkillable(self) -> StokerError:
+        left = ", ".join(str(pid) for pid in group.members(self.pid))
+        return StokerError(
+            f"process {left} survives SIGKILL: it hangs in the kernel; look at `dmesg` and at its devices, "
+            "a restart of the machine may be needed",
+            code="unkillable",
+        )
+
+
+async def finish(task: asyncio.Task[None]) -> None:
+    """Wait for `task` to its end, whoever cancels the waiting; then pass the cancel on, or what the task raised."""
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    failure = task.exception()
+    if cancelled:
+        raise asyncio.CancelledError from failure
+    if failure is not None:
+        raise failure
+
+
+def describe_exit(code: int | None) -> str:
+    """How a process ended, in words: `exited with code 1`, `was ended by SIGKILL`."""
+    if code is None:
+        return "ended (its exit code went to the control plane that started it)"
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"

@@ -1,0 +1,151 @@
+"""The embedded engine: llama.cpp and its HTTP server (the xllamacpp wheel) in a process of its own.
+
+`python -m stoker.fleet.engines.embedded -m MODEL --port PORT ...`; the options are llama-server's, as far as they go.
+Only the standard library is imported before the engine: each import here is paid for at every swap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+KEY_VARIABLE = "STOKER_ENGINE_KEY"
+_PR_SET_PDEATHSIG = 1
+_REFUSED = 2
+_FAILED = 1
+
+
+class _Refused(Exception):
+    """The command line cannot be used."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _Refused(message)
+
+
+def refusal(extra_args: Sequence[str]) -> str | None:
+    """Why the embedded engine does not take these `extra_args`; None if it does."""
+    try:
+        _parser().parse_args(["-m", "x", "--port", "1", *extra_args])
+    except _Refused as refused:
+        return _advice(str(refused))
+    return None
+
+
+def _advice(problem: str) -> str:
+    return f"{problem}; the embedded engine takes {_taken()}, a `llama-server` on PATH takes all of llama.cpp's options"
+
+
+def _taken() -> str:
+    actions = _parser()._actions
+    return ", ".join(action.option_strings[-1] for action in actions if action.option_strings and action.help)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    ours = parser.add_argument
+    ours("-m", "--model", required=True)
+    ours("--alias", default="")
+    ours("--host", default="127.0.0.1")
+    ours("--port", type=int, required=True)
+    ours("--parent", type=int, default=None)
+    ours("--metrics", action="store_true", default=True)
+    ours("--no-slots", dest="slots", action="store_false", default=False)
+    ours("-np", "--parallel", type=int, default=1, help="sequences at once")
+    ours("-c", "--ctx-size", type=int, default=0, help="context of all sequences together")
+    ours("-t", "--threads", type=int, default=None, help="threads")
+    ours("-ngl", "--n-gpu-layers", type=int, default=None, help="layers on the GPU")
+    ours("-b", "--batch-size", type=int, default=None, help="tokens per logical batch")
+    ours("-ub", "--ubatch-size", type=int, default=None, help="tokens per physical batch")
+    ours("--embedding", "--embeddings", action="store_true", help="serve embeddings")
+    ours("--rerank", "--reranking", action="store_true", help="serve reranking")
+    ours("--pooling", choices=("none", "mean", "cls", "last", "rank"), default=None, help="pooling of embeddings")
+    ours("--slots", action="store_true", help="GET /slots")
+    ours("--slot-save-path", default="", help="where KV caches may be saved")
+    ours("--cache-ram", type=int, default=64, help="MiB of prompt cache")
+    ours("--no-warmup", dest="warmup", action="store_false", help="no empty run before ready")
+    ours("--sleep-idle-seconds", type=int, default=None, help="seconds of idleness before the engine sleeps")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Serve until a signal. 1: the engine failed; 2: options that cannot be used. The last line printed says why."""
+    # Whatever we inherited: SIGTERM ends this process at once, also while weights are being read. Stoker has drained
+    # it by then, and llama.cpp's own shutdown may wait for connections that a client keeps open.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        options = _parser().parse_args(words)
+    except _Refused as refused:
+        return _say(_REFUSED, _advice(str(refused)))
+    if options.parent is not None and not _tie_to(options.parent):
+        return _say(_FAILED, "the control plane that started this engine is gone")
+    try:
+        import xllamacpp
+    except ImportError as error:
+        return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install 'stoker[llama]'`")
+    try:
+        server = xllamacpp.Server(_parameters(xllamacpp, options))  # returns once the model is loaded and it listens
+    except RuntimeError:
+        return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}; it says why above")
+    while server is not None:
+        signal.pause()
+    return 0
+
+
+def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
+    params = xllamacpp.CommonParams()
+    params.model.path = options.model
+    if options.alias:
+        params.model_alias = {options.alias}
+    params.hostnames = [options.host]
+    params.port = options.port
+    params.n_parallel = options.parallel
+    params.n_ctx = options.ctx_size
+    params.cache_ram_mib = options.cache_ram
+    params.warmup = options.warmup
+    params.endpoint_metrics = options.metrics
+    params.endpoint_slots = options.slots
+    params.slot_save_path = options.slot_save_path
+    params.embedding = options.embedding or options.rerank
+    if options.threads is not None:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
+    for option, field in (
+        (options.n_gpu_layers, "n_gpu_layers"),
+        (options.batch_size, "n_batch"),
+        (options.ubatch_size, "n_ubatch"),
+        (options.sleep_idle_seconds, "sleep_idle_seconds"),
+    ):
+        if option is not None:
+            setattr(params, field, option)
+    pooling = options.pooling or ("rank" if options.rerank else None)
+    if pooling is not None:
+        params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{pooling.upper()}")
+    key = os.environ.pop(KEY_VARIABLE, None)
+    if key:
+        params.api_keys = [key]
+    return params
+
+
+def _tie_to(parent: int) -> bool:
+    """Have the kernel kill us when our parent ends. False: it has ended already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    return os.getppid() == parent
+
+
+def _say(code: int, sentence: str) -> int:
+    sys.stdout.flush()
+    print(f"stoker embedded engine: {sentence}", file=sys.stderr, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    # Past the destructors of the engine, which may wait for their threads.
+    os._exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""Any command that serves an OpenAI-like API: `cmd`, with its placeholders filled in, never through a shell."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from stoker.domain.serve import Serve
+from stoker.fleet.engines import weights
+from stoker.fleet.engines.launch import Launch, Place, find_command, missing_command
+
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}(?!\})")
+
+
+def launch(serve: Serve, place: Place) -> Launch:
+    """`{name}` is the served name: what /v1/models has to show. Other braces stay as they are (JSON, templates)."""
+    values = {
+        "port": str(place.port),
+        "model": serve.model,
+        "dir": serve.directory,
+        "host": serve.host,
+        "name": serve.served_name or serve.name,
+        "key": place.key,
+    }
+    words = serve.cmd or ()
+    filled = tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in (*words, *serve.extra_args))
+    command = find_command(serve, filled[0]) or filled[0]
+    # llama-server, however it is wrapped, takes its key from here; `{key}` on a command line shows in `ps`.
+    is_llama = serve.engine == "llama.cpp"
+    environment = {"LLAMA_API_KEY": place.key} if is_llama else {}
+    takes_key = is_llama or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
+    return Launch((command, *filled[1:]), environment, takes_key)
+
+
+def problems(serve: Serve) -> list[str]:
+    if not serve.cmd:
+        return [f"serve '{serve.name}' has engine {serve.engine} and no command to start it: give it a `cmd`"]
+    found = []
+    command = _PLACEHOLDER.sub(lambda match: serve.directory if match[1] == "dir" else match[0], serve.cmd[0])
+    if find_command(serve, command) is None:
+        found.append(missing_command(serve, command))
+    # A hub id or a name for the engine's own use is none of our business; a path is.
+    if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
+        if serve.engine == "llama.cpp":
+            found += weights.problems(serve)
+        elif not os.path.exists(serve.model):
+            found.append(weights.missing(serve, serve.model))
+    return found

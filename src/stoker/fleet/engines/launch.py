@@ -1,0 +1,49 @@
+"""What it takes to start an engine: the one record that every engine fills in, and finding commands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from stoker.domain.serve import Serve
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is settled per start. `key` is what the engine is to ask for; nobody else knows it."""
+
+    port: int
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A command line and what the engine needs in its environment, the key included."""
+
+    argv: tuple[str, ...] = field(repr=False)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    takes_key: bool = True
+    """Whether the engine asks for `Place.key`."""
+
+
+def find_command(serve: Serve, command: str) -> str | None:
+    """The absolute path of an executable, as the child would find it; None if there is none.
+
+    A name is looked up on PATH (the serve's own, if its `env` sets one), a path is taken from the serve's directory.
+    """
+    if os.sep in command:
+        path = os.path.join(serve.directory, command)
+        return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
+    return shutil.which(command, path=serve.env.get("PATH", os.environ.get("PATH", os.defpath)))
+
+
+def missing_command(serve: Serve, command: str) -> str:
+    """The sentence for a command that `find_command` does not find."""
+    if os.sep in command:
+        path = os.path.join(serve.directory, command)
+        return f"the command {path} of serve '{serve.name}' is no executable file: correct `cmd`, or install it there"
+    return (
+        f"the command `{command}` of serve '{serve.name}' is not on PATH: install it, or write its full path into `cmd`"
+    )

@@ -1,0 +1,152 @@
+"""When is an engine ready? Health, then the exact served id, then (where asked) one token.
+
+Health alone proves little: it may be answered by another model's server, or by an engine that cannot decode.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
+from stoker.fleet.engines import http
+from stoker.fleet.engines.facts import from_models, from_props
+from stoker.fleet.engines.http import Address, Answer, NoAnswer
+
+INTERVAL = 0.02
+SLOW_INTERVAL = 0.2
+FAST_FOR = 120.0
+"""Seconds of probing at INTERVAL; what takes longer does not notice SLOW_INTERVAL."""
+PROPS_TIMEOUT = 0.5
+CANARY_TIMEOUT = 60.0
+_ASK = "Hi"
+_MESSAGES = [{"role": "user", "content": _ASK}]
+_CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
+    Dialect.CHAT: ("/v1/chat/completions", {"messages": _MESSAGES, "max_tokens": 1}),
+    Dialect.COMPLETIONS: ("/v1/completions", {"prompt": _ASK, "max_tokens": 1}),
+    Dialect.MESSAGES: ("/v1/messages", {"messages": _MESSAGES, "max_tokens": 1}),
+    Dialect.RESPONSES: ("/v1/responses", {"input": _ASK, "max_output_tokens": 16}),  # fewer is refused by some
+    Dialect.EMBEDDINGS: ("/v1/embeddings", {"input": _ASK}),
+    Dialect.RERANK: ("/v1/rerank", {"query": _ASK, "documents": [_ASK]}),
+}
+
+
+class NotReady(Exception):
+    """It will not get ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
+
+
+class Ended(Exception):
+    """The process ended while it was probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Times are the clock's, facts as in `Running.facts`."""
+
+    health_at: float
+    facts: dict[str, str | int | float]
+
+
+class Readiness:
+    """Proves one start. `last` says what the last probe found, for whoever gives up waiting."""
+
+    def __init__(self, serve: Serve, address: Address, clock: Clock, ended: asyncio.Event) -> None:
+        self.last = "it was not probed yet"
+        self._serve = serve
+        self._wanted = serve.served_name or serve.name
+        self._address = address
+        self._clock = clock
+        self._ended = ended
+
+    async def prove(self, canary: bool = True) -> Proof:
+        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or Ended. Keeps nothing open.
+
+        `canary=False` leaves the canary out even where the serve asks for one.
+        """
+        began = self._clock.now()
+        while not await self.is_healthy():
+            await self._pause(began)
+        health_at = self._clock.now()
+        while (models := await self._models()) is None:
+            await self._pause(began)
+        if canary and self._serve.canary:
+            while not await self._sings():
+                await self._pause(began)
+        facts = from_models(models, self._wanted)
+        if self._serve.engine == "llama.cpp":
+            facts |= from_props(await self._props())
+        if self._ended.is_set():  # what answered was somebody else, or is dying
+            raise Ended
+        return Proof(health_at, facts)
+
+    async def is_healthy(self) -> bool:
+        """One look at health."""
+        answer = await self._ask(self._serve.health)
+        if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
+            # Somebody else's server need not have a health path; its list of models says as much.
+            answer = await self._ask("/v1/models")
+        return answer is not None and answer.status == 200
+
+    async def _models(self) -> list[dict[str, Any]] | None:
+        """The served models, the wanted one among them; None: no answer of use yet. Raises NotReady."""
+        answer = await self._ask("/v1/models")
+        if answer is None:
+            return None
+        if answer.status in (401, 403):
+            raise NotReady(f"refuses our key (GET /v1/models answered {answer.status}): set its `key`")
+        found = answer.json() if answer.status == 200 else None
+        data = found.get("data") if isinstance(found, dict) else None
+        if not isinstance(data, list):
+            return None
+        models = [entry for entry in data if isinstance(entry, dict)]
+        ids = [str(entry.get("id")) for entry in models]
+        if self._wanted in ids:
+            return models
+        if not ids:
+            self.last = "GET /v1/models answered an empty list"
+            return None
+        seen = ", ".join(f"'{id[:80]}'" for id in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+        raise NotReady(f"answers as another model: wanted '{self._wanted}', GET /v1/models shows {seen}; "
+                       "correct `served_name`, or the command that starts it")  # fmt: skip
+
+    async def _sings(self) -> bool:
+        dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
+        path, payload = _CANARIES[dialect]
+        answer = await self._ask(path, {"model": self._wanted, **payload}, CANARY_TIMEOUT)
+        if answer is None or answer.status in (429, 503):
+            return False
+        found = answer.json()
+        if answer.status != 200 or not isinstance(found, dict) or "error" in found:
+            text = answer.body[:200].decode("utf-8", "replace")
+            raise NotReady(f"is healthy but fails its canary: POST {path} answered {answer.status}: {text}")
+        return True
+
+    async def _props(self) -> Any:
+        try:
+            answer = await http.ask(self._address, "/props", timeout=PROPS_TIMEOUT)
+        except NoAnswer:
+            return None  # facts are nice to have; readiness does not wait for them
+        return answer.json() if answer.status == 200 else None
+
+    async def _ask(self, path: str, payload: Any = None, timeout: float = http.TIMEOUT) -> Answer | None:
+        verb = "GET" if payload is None else "POST"
+        try:
+            answer = await http.ask(self._address, path, payload, timeout)
+        except NoAnswer as error:
+            self.last = f"{verb} {path}: {error}"
+            return None
+        self.last = f"{verb} {path} answered {answer.status}"
+        return answer
+
+    async def _pause(self, began: float) -> None:
+        """Until the next probe. Raises Ended at once when the process ends."""
+        interval = INTERVAL if self._clock.now() - began < FAST_FOR else SLOW_INTERVAL
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(interval):
+                await self._ended.wait()
+        if self._ended.is_set():
+            raise Ended

@@ -1,0 +1,47 @@
+"""A look at weights on disk, before a running model is asked to make room for them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from stoker.domain.serve import Serve
+
+_MAGIC = b"GGUF"
+_POINTER = b"version https://git-lfs"
+_PART = re.compile(r"^(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf$")
+
+
+def problems(serve: Serve) -> list[str]:
+    """What is wrong with a GGUF model, its parts included: one sentence each. Reads 24 bytes of each file."""
+    return [problem for path in _parts(serve.model) if (problem := _problem(serve, path))]
+
+
+def missing(serve: Serve, path: str) -> str:
+    return f"the weights of serve '{serve.name}' are not there: {path}; put them there, or correct `model`"
+
+
+def _parts(path: str) -> list[str]:
+    found = _PART.match(path)
+    if found is None:
+        return [path]
+    count = int(found["count"])
+    return [f"{found['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+
+
+def _problem(serve: Serve, path: str) -> str | None:
+    whose = f"the weights of serve '{serve.name}'"
+    if os.path.isdir(path):
+        return f"{whose} are a directory: {path}; llama.cpp wants one GGUF file, name it in `model`"
+    try:
+        with open(path, "rb") as file:
+            head = file.read(24)
+    except FileNotFoundError:
+        return missing(serve, path)
+    except OSError as error:
+        return f"{whose} cannot be read: {path} ({error.strerror}); run Stoker as a user who may"
+    if head.startswith(_POINTER[: len(head)]) and head:
+        return f"{path} is a git-lfs pointer, not the weights of serve '{serve.name}': fetch it with `git lfs pull`"
+    if head[:4] != _MAGIC:
+        return f"{path} is no GGUF file (it begins with {head[:4]!r}): download it again, or correct `model`"
+    return None

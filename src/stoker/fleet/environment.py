@@ -1,0 +1,27 @@
+"""What a child sees of our environment: what is on the list, and nothing else.
+
+Keys, tokens and our own settings never pass: an engine runs other people's code over other people's prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAMES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME"))
+_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "GGML_", "LLAMA_")
+_SECRET_ENDINGS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS", "KEY_FILE", "TOKEN_PATH")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name is likely to hold a secret."""
+    return name.upper().endswith(_SECRET_ENDINGS)
+
+
+def passes(name: str) -> bool:
+    """Whether a variable of ours reaches a child."""
+    return (name in _NAMES or name.startswith(_PREFIXES)) and not is_secret(name)
+
+
+def child_environment(ours: Mapping[str, str], serve: Mapping[str, str], engine: Mapping[str, str]) -> dict[str, str]:
+    """The listed part of `ours`, then what the serve's `env` says, then what the engine needs from us."""
+    return {name: value for name, value in ours.items() if passes(name)} | dict(serve) | dict(engine)

@@ -1,0 +1,65 @@
+"""One serve in our care, from launch to gone: its state, and everything that hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.domain.lease import Target
+from stoker.domain.protocols import Running
+from stoker.domain.serve import Serve
+from stoker.fleet.drivers.external import ExternalWatch
+from stoker.fleet.drivers.process import LocalProcess
+from stoker.fleet.engines.http import Address
+from stoker.fleet.engines.last_words import LastWords, last_words
+from stoker.fleet.environment import is_secret
+from stoker.fleet.lifecycle import Event, State, advance
+from stoker.fleet.records import Record
+
+OnExit = Callable[[str, str], None]
+_SHORTEST_SECRET = 6
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A process serve has `process`, `record` and `log`; an external one has `watch` once it is ready."""
+
+    serve: Serve
+    on_exit: OnExit
+    address: Address
+    began: float
+    """The clock's time of the launch; for an adopted serve, of its adoption."""
+    started_at: float
+    """Unix time."""
+    record: Record | None = None
+    log: Path | None = None
+    log_start: int = 0
+    """Where this start's own output begins in the log."""
+    state: State = State.STOPPED
+    process: LocalProcess | None = None
+    watch: ExternalWatch | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the leader ended, or when an external serve's start is given up: ends the probing."""
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nothing is left, so that the same serve may be started again."""
+
+    def happen(self, event: Event) -> None:
+        """Raises IllegalEvent, and changes nothing then."""
+        self.state = advance(self.state, event)
+
+    def running(self, facts: dict[str, str | int | float]) -> Running:
+        address = self.address
+        served_name = self.serve.served_name or self.serve.name
+        target = Target(address.host, address.port, address.base_path, served_name, address.key, address.tls)
+        return Running(self.serve, target, self.process.pid if self.process else None, self.started_at, facts)
+
+    def secrets(self) -> list[str]:
+        """What must not be shown of what the engine says."""
+        own = [self.address.key, self.serve.key.reveal() if self.serve.key else None]
+        own += [value for name, value in self.serve.env.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
+        return [value for value in own if value]
+
+    def last_words(self) -> LastWords:
+        return last_words(self.log, self.log_start, self.secrets()) if self.log else LastWords("", "")

@@ -1,0 +1,43 @@
+"""Is this process the one that we mean, or did a stranger get its number?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import psutil
+
+MARK_VARIABLE = "STOKER_START"
+"""In every child's environment: the nonce of its start. Grandchildren inherit it."""
+
+
+def start_mark(pid: int) -> str | None:
+    """What no other process with this number ever has: boot and start time. None: there is no such process."""
+    if sys.platform != "linux":
+        try:
+            return f"created:{psutil.Process(pid).create_time():.2f}"
+        except psutil.Error:
+            return None
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return None
+    # Field 22, counted after the command's name, which may hold spaces and brackets itself.
+    return f"{boot}:{stat.rpartition(')')[2].split()[19]}"
+
+
+def command_line(pid: int) -> str | None:
+    """Its arguments, joined by NUL; None if it is gone, or may not be asked."""
+    try:
+        return "\0".join(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return None
+
+
+def carries_mark(pid: int, nonce: str) -> bool:
+    """Whether the process descends from the start with this nonce."""
+    try:
+        return bool(psutil.Process(pid).environ().get(MARK_VARIABLE) == nonce)
+    except psutil.Error:
+        return False

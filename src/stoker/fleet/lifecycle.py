@@ -1,0 +1,70 @@
+"""The life of one managed serve, as one table.
+
+Two rules. Whoever holds a serve changes its state only through `advance`. An event that the table does not list for a
+state is illegal: it raises, and nothing changes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class State(Enum):
+    STOPPED = "stopped"
+    STARTING = "starting"
+    """It runs (spawned by us, or found after a restart of the control plane) and is not proved yet."""
+    READY = "ready"
+    STOPPING = "stopping"
+    """Somebody asked for its end."""
+    SWEEPING = "sweeping"
+    """Its leader ended unasked; what the leader left in its process group is being killed."""
+
+
+class Event(Enum):
+    LAUNCHED = "launched"
+    FOUND = "found"
+    """Left running by an earlier control plane."""
+    PROVED = "proved"
+    STOP_ASKED = "stop_asked"
+    EXITED = "exited"
+    """The leader ended, or an external serve stopped answering."""
+    GONE = "gone"
+    """Nothing of it is left."""
+    RELEASED = "released"
+    """Not watched any more; it goes on running."""
+
+
+class IllegalEvent(Exception):
+    """A bug of ours: this must not happen in that state."""
+
+    def __init__(self, state: State, event: Event) -> None:
+        super().__init__(f"a serve that is {state.value} cannot have '{event.value}' happen to it")
+        self.state = state
+        self.event = event
+
+
+TABLE: dict[State, dict[Event, State]] = {
+    State.STOPPED: {Event.LAUNCHED: State.STARTING, Event.FOUND: State.STARTING},
+    State.STARTING: {
+        Event.PROVED: State.READY,
+        Event.STOP_ASKED: State.STOPPING,
+        Event.EXITED: State.SWEEPING,
+        Event.RELEASED: State.STOPPED,  # a found one that is no business of ours, or whose look was given up
+    },
+    State.READY: {
+        Event.STOP_ASKED: State.STOPPING,
+        Event.EXITED: State.SWEEPING,
+        Event.RELEASED: State.STOPPED,
+    },
+    # A second `stop` joins the first; the leader's exit is what was asked for, its group may still live.
+    State.STOPPING: {Event.STOP_ASKED: State.STOPPING, Event.EXITED: State.STOPPING, Event.GONE: State.STOPPED},
+    State.SWEEPING: {Event.STOP_ASKED: State.SWEEPING, Event.GONE: State.STOPPED},
+}
+
+
+def advance(state: State, event: Event) -> State:
+    """The state after `event`. Raises IllegalEvent."""
+    try:
+        return TABLE[state][event]
+    except KeyError:
+        raise IllegalEvent(state, event) from None

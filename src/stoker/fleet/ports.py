@@ -1,0 +1,80 @@
+"""Ports for engines: picking a free one, and telling who has a fixed one."""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+from collections.abc import Container
+from pathlib import Path
+
+import psutil
+
+from stoker.domain.errors import StartFailed
+
+_LOWEST = 20_000
+_USUAL_EPHEMERAL = 32_768
+_TRIES = 200
+
+
+def free_port(host: str, taken: Container[int]) -> int:
+    """A port that nobody listens on and that is not in `taken`. Raises StartFailed.
+
+    From below the range that the kernel gives to outgoing connections. A port of that range can be lost to any
+    connection before the engine binds it; and a probe of it may even meet itself (TCP's simultaneous open).
+    """
+    highest = _first_ephemeral()
+    if highest - _LOWEST < _TRIES:
+        highest = 65_536
+    for _ in range(_TRIES):
+        port = _LOWEST + secrets.randbelow(highest - _LOWEST)
+        if port not in taken and _bind(host, port) is None:
+            return port
+    raise StartFailed(f"no free port on {host} between {_LOWEST} and {highest}: give the serve a fixed `port`")
+
+
+def port_problem(host: str, port: int) -> str | None:
+    """Why nothing of ours can listen there, as a clause that names the holder if it can be told; None: it is free."""
+    failure = _bind(host, port)
+    if failure is None:
+        return None
+    if failure == errno.EADDRINUSE:
+        return f"port {port} is taken{_holder(port)}: stop that, or choose another `port`"
+    if failure == errno.EACCES:
+        return f"port {port} needs privileges: choose one above 1023"
+    if failure == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine: correct `host`"
+    return f"port {port} on {host} cannot be used ({errno.errorcode.get(failure, failure)}): choose another `port`"
+
+
+def reachable(host: str) -> str:
+    """Where to ask for what listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def _bind(host: str, port: int) -> int | None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            # As servers do: connections of the last start that linger in TIME_WAIT are no obstacle, a listener is.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except OSError as error:
+        return error.errno or errno.EINVAL
+    return None
+
+
+def _holder(port: int) -> str:
+    try:
+        connections = psutil.net_connections(kind="tcp")
+        pids = {c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid}
+        return "".join(f" by process {pid} ({psutil.Process(pid).name()})" for pid in sorted(pids)[:1])
+    except psutil.Error:
+        return ""  # another user's process, or it has ended meanwhile
+
+
+def _first_ephemeral() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text("ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return _USUAL_EPHEMERAL

@@ -1,0 +1,94 @@
+"""What every dialect gets, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import orjson
+
+from stoker.testing.ask import Ask
+
+BLOCK = 64 * 1024
+"""Size of a token's text in an endless reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The facts of one reply, the same in each dialect."""
+
+    number: int
+    """Of the request, from 1: what ids are made of."""
+    model: str
+    created: int
+    text: str | None
+    """Before each token's number; None: an endless reply, whose tokens are `BLOCK` bytes each."""
+    tokens: int
+    """Token events."""
+    is_cut: bool
+    """The request's own limit ended it."""
+    usage: bool
+    prompt: int
+    cached: int
+    completion: int
+    dimensions: int
+
+    def words(self) -> Iterator[str]:
+        """The reply's text, token by token: `tok0`, ` tok1`, ..."""
+        if self.text is None:
+            return iter(["a" * BLOCK] * self.tokens)
+        return (f"{' ' if at else ''}{self.text}{at}" for at in range(self.tokens))
+
+    def whole(self) -> str:
+        return "".join(self.words())
+
+    def pieces(self, encode: Callable[[int, str], bytes]) -> Sequence[bytes]:
+        """Each token's event, less what only this reply has. Kept from reply to reply: see `_encoded`."""
+        return _encoded(encode, self.text, self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streamed reply. A token's event is `head` plus its piece: so that the pieces can be shared."""
+
+    opening: list[bytes]
+    head: bytes
+    pieces: Sequence[bytes]
+    closing: list[bytes]
+    error: bytes
+    """The event that reports a failure mid-stream."""
+
+
+class Voice(Protocol):
+    """How one endpoint answers."""
+
+    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+        """The body of a reply that is not streamed."""
+
+    def refuse(self, status: int, message: str) -> dict[str, Any]:
+        """The body of an error."""
+
+
+class StreamingVoice(Voice, Protocol):
+    """An endpoint that understands `"stream": true`."""
+
+    def stream(self, ask: Ask, terms: Terms) -> Stream: ...
+
+
+@lru_cache(maxsize=64)
+def _encoded(encode: Callable[[int, str], bytes], text: str | None, tokens: int) -> tuple[bytes, ...]:
+    if text is None:  # one event, many times
+        return (encode(0, "a" * BLOCK),) * tokens
+    return tuple(encode(at, f"{' ' if at else ''}{text}{at}") for at in range(tokens))
+
+
+def data(document: dict[str, Any]) -> bytes:
+    """An event without a name."""
+    return b"data: %b\n\n" % orjson.dumps(document)
+
+
+def named(document: dict[str, Any]) -> bytes:
+    """An event with its type as name."""
+    return b"event: %b\ndata: %b\n\n" % (document["type"].encode(), orjson.dumps(document))

@@ -1,0 +1,52 @@
+"""Embeddings and rerank. What they answer follows from the text alone, so that a test can tell mixed-up replies."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+from typing import Any
+
+import orjson
+
+from stoker.testing.ask import Ask, text_of
+from stoker.testing.dialects.chat import OpenAI
+from stoker.testing.dialects.terms import Terms
+
+
+class Embeddings(OpenAI):
+    """`/v1/embeddings`, as floats or (`encoding_format: base64`) packed."""
+
+    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+        given = ask.document.get("input")
+        inputs = given if isinstance(given, list) and not (given and isinstance(given[0], int)) else [given]
+        packed = ask.document.get("encoding_format") == "base64"
+        found = [
+            {"object": "embedding", "index": at, "embedding": _pack(vector) if packed else vector}
+            for at, vector in enumerate(embedding(one, terms.dimensions) for one in inputs)
+        ]
+        usage = {"usage": {"prompt_tokens": terms.prompt, "total_tokens": terms.prompt}} if terms.usage else {}
+        return {"object": "list", "model": terms.model, "data": found} | usage
+
+
+class Rerank(OpenAI):
+    """`/v1/rerank`: the score is the part of the query's words that the document has."""
+
+    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+        query = set(text_of(ask.document.get("query")).split())
+        documents = ask.document.get("documents") or []
+        scores = [len(query & set(text_of(one).split())) / max(1, len(query)) for one in documents]
+        order = sorted(range(len(scores)), key=lambda at: (-scores[at], at))[: ask.document.get("top_n")]
+        results = [{"index": at, "relevance_score": scores[at]} for at in order]
+        usage = {"usage": {"prompt_tokens": terms.prompt, "total_tokens": terms.prompt}} if terms.usage else {}
+        return {"object": "list", "model": terms.model, "results": results} | usage
+
+
+def embedding(text: object, dimensions: int) -> list[float]:
+    """`dimensions` numbers in [-1, 1] that follow from the input's SHA-256; exact in 32-bit floats."""
+    digest = hashlib.sha256(orjson.dumps(text)).digest()
+    return [(digest[at % len(digest)] - 128) / 128 for at in range(dimensions)]
+
+
+def _pack(vector: list[float]) -> str:
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

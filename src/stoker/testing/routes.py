@@ -1,0 +1,180 @@
+"""Which path is answered how."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict
+
+import orjson
+
+from stoker.domain.dialect import ENDPOINTS
+from stoker.testing import plan
+from stoker.testing.ask import read, text_of
+from stoker.testing.dialects.voices import STREAMING, VOICES
+from stoker.testing.line import Line, Owner
+from stoker.testing.record import Recorded
+from stoker.testing.script import Script
+
+_COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
+_HEALTH = ("/health", "/v1/health")
+_MAX_SHOWN = 64 * 1024
+_BROWSER = b"scripted model server\n"
+
+
+class Routes:
+    """Answers every request of one server."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._number = 0
+        self._started = time.monotonic()
+
+    def answer(self, line: Line, request: Recorded) -> None:
+        """1. control  2. health  3. still loading  4. no key  5. inference  6. the rest, or 404."""
+        path = request.path.partition("?")[0]
+        if path.startswith("/control"):  # 1
+            return self._control(line, request, path)
+        if path in _HEALTH:  # 2
+            return self._health(line)
+        script = self._owner.script
+        self._owner.books.keep(request, script.record)
+        if not self.is_ready():  # 3
+            return _error(line, 503, "Loading model", path)
+        if script.api_key is not None and not _has_key(request, script.api_key):  # 4
+            return _error(line, 401, "this server wants its API key, as Bearer token or x-api-key", path)
+        if path in VOICES and request.method == "POST":  # 5
+            return self._infer(line, request, path)
+        return self._rest(line, request, path)  # 6
+
+    def is_ready(self) -> bool:
+        script = self._owner.script
+        return not script.never_ready and time.monotonic() - self._started >= script.ready_after
+
+    def _health(self, line: Line) -> None:
+        self._owner.books.counters.probes += 1
+        if self.is_ready():
+            line.reply(200, b'{"status":"ok"}')
+        else:
+            _error(line, 503, "Loading model", "/health")
+
+    def _infer(self, line: Line, request: Recorded, path: str) -> None:
+        voice = VOICES[path]
+        try:
+            ask = read(ENDPOINTS[path].dialect, request.body)
+            script = self._owner.script.amended(ask.overrides())
+        except ValueError as error:
+            return _error(line, 400, str(error), path)
+        self._number += 1
+        facts = plan.terms(script, ask, self._number, int(time.time()))
+        headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
+        if script.error_status is not None:
+            return line.play(plan.refusal(script, voice, headers), script)
+        counters = self._owner.books.counters
+        counters.prompt_tokens += facts.prompt
+        counters.generated_tokens += facts.completion
+        if ask.stream and path in STREAMING:
+            return line.play(plan.streamed(script, STREAMING[path], ask, facts, headers), script)
+        body = orjson.dumps(voice.whole(ask, facts))
+        return line.play(plan.whole(script, 200, body, "application/json", headers), script)
+
+    def _rest(self, line: Line, request: Recorded, path: str) -> None:
+        script = self._owner.script
+        match (request.method, path):
+            case ("GET", "/v1/models" | "/models"):
+                line.reply(200, orjson.dumps(_models(script)))
+            case ("GET", "/props"):
+                line.reply(200, orjson.dumps(_props(script)))
+            case ("GET", "/metrics"):
+                line.reply(200, self._metrics(), "text/plain; version=0.0.4")
+            case ("GET" | "HEAD", "/"):
+                line.reply(200, _BROWSER, "text/plain")
+            case ("POST", "/tokenize"):
+                self._count(line, request, path)
+            case ("POST", _) if path in _COUNTS:
+                self._count(line, request, path)
+            case _:
+                _error(line, 404, f"{request.method} {path} is nothing that the scripted server knows", path)
+
+    def _count(self, line: Line, request: Recorded, path: str) -> None:
+        try:
+            ask = read(ENDPOINTS["/v1/chat/completions"].dialect, request.body)
+        except ValueError as error:
+            return _error(line, 400, str(error), path)
+        if path == "/tokenize":
+            tokens = list(range(len(text_of(ask.document.get("content")).split())))
+            return line.reply(200, orjson.dumps({"tokens": tokens}))
+        fixed = self._owner.script.prompt_tokens
+        count = ask.words() if fixed is None else fixed
+        return line.reply(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": count}))
+
+    def _metrics(self) -> bytes:
+        counters = self._owner.books.counters
+        figures = {
+            "requests_processing gauge": counters.in_flight,
+            "requests_deferred gauge": 0,
+            "prompt_tokens_total counter": counters.prompt_tokens,
+            "tokens_predicted_total counter": counters.generated_tokens,
+        }
+        lines = (
+            f"# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n"
+            for (name, kind), value in ((key.split(), value) for key, value in figures.items())
+        )
+        return "".join(lines).encode()
+
+    def _control(self, line: Line, request: Recorded, path: str) -> None:
+        if path == "/control/requests":
+            return line.reply(200, orjson.dumps([_shown(one) for one in self._owner.books.requests]))
+        if request.method == "POST":
+            try:
+                changes = orjson.loads(request.body)
+                if not isinstance(changes, dict):
+                    raise ValueError('POST /control takes an object: {"field": value}')
+                self._owner.script = self._owner.script.amended(changes)
+            except ValueError as error:
+                return _error(line, 400, str(error), path)
+        script = asdict(self._owner.script)
+        del script["api_key"]
+        return line.reply(200, orjson.dumps(self._owner.books.report() | {"script": script}))
+
+
+def _error(line: Line, status: int, message: str, path: str) -> None:
+    voice = VOICES.get(path, VOICES["/v1/chat/completions"])
+    line.reply(status, orjson.dumps(voice.refuse(status, message)))
+
+
+def _has_key(request: Recorded, key: str) -> bool:
+    return request.header("authorization") == f"Bearer {key}" or request.header("x-api-key") == key
+
+
+def _models(script: Script) -> dict[str, object]:
+    meta = {"n_ctx": script.context, "n_ctx_train": script.context, "n_params": 0, "size": script.memory_mb * 2**20}
+    model = {"id": script.shown_id or script.id, "object": "model", "created": 0, "owned_by": "scripted", "meta": meta}
+    return {"object": "list", "data": [model]}
+
+
+def _props(script: Script) -> dict[str, object]:
+    return {
+        "default_generation_settings": {"n_ctx": script.context},
+        "total_slots": script.slots,
+        "model_path": script.shown_id or script.id,
+        "chat_template": "",
+        "build_info": "scripted",
+        "is_sleeping": False,
+    }
+
+
+def _shown(request: Recorded) -> dict[str, object]:
+    """As JSON: the body only where it is text of moderate size."""
+    try:
+        body = request.body.decode() if len(request.body) <= _MAX_SHOWN else None
+    except UnicodeDecodeError:
+        body = None
+    return {
+        "method": request.method,
+        "path": request.path,
+        "headers": request.headers,
+        "length": len(request.body),
+        "sha256": hashlib.sha256(request.body).hexdigest(),
+        "body": body,
+    }

@@ -1,0 +1,77 @@
+"""The scripted model server in the test's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from stoker.testing.line import Line
+from stoker.testing.record import Books, Counters, Recorded
+from stoker.testing.routes import Routes
+from stoker.testing.script import Script
+
+_BACKLOG = 2048
+
+
+class ScriptedServer:
+    """Serves on `host:port` from `start` to `close` (or as a context manager); port 0 picks a free one.
+
+    `script` may be replaced while it runs: requests under way keep the one that they began with. The fields marked
+    *program* do nothing here.
+    """
+
+    def __init__(self, script: Script | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.script = script or Script()
+        self.host = host
+        self.port = port
+        self.books = Books()
+        self.lines: set[Line] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def requests(self) -> list[Recorded]:
+        """What came in, oldest first; without /health and /control."""
+        return self.books.requests
+
+    @property
+    def counters(self) -> Counters:
+        return self.books.counters
+
+    async def until(self, holds: Callable[[Counters], bool], timeout: float = 5.0) -> None:
+        """Wait until the counters satisfy `holds`; looked at on each change. Raises TimeoutError with the counters."""
+        await self.books.until(holds, timeout)
+
+    async def start(self) -> None:
+        """Listen. Raises OSError if the port is taken. The time of `ready_after` starts here."""
+        routes = Routes(self)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Line(self, routes.answer), self.host, self.port, backlog=_BACKLOG
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening and cut every connection; returns when all are gone. Twice does nothing."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for line in list(self.lines):
+            line.abort()
+        await self.until(lambda counters: not counters.connections)
+        await server.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

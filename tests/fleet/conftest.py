@@ -1,0 +1,85 @@
+"""A supervisor over real child processes, and the proof that none of them is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stoker.domain.access import Paths
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import Serve
+from stoker.fleet.supervisor import Supervisor
+
+ENGINE = Path(__file__).with_name("scripted_engine.py")
+
+
+class RealClock:
+    now = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+
+
+class Workshop:
+    """Makes serves and supervisors in one temporary directory; `exits` collects what `on_exit` was told."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.paths = Paths(
+            state=str(directory / "state"), logs=str(directory / "logs"), vault=str(directory), log_bytes=20_000
+        )
+        self.exits: list[tuple[str, str]] = []
+        self.exited = asyncio.Event()
+
+    def supervisor(self) -> Supervisor:
+        """As a control plane that has just started."""
+        return Supervisor(self.paths, RealClock(), logging.getLogger("test.fleet"))
+
+    def on_exit(self, name: str, detail: str) -> None:
+        self.exits.append((name, detail))
+        self.exited.set()
+
+    def serve(self, *options: str, name: str = "a", **fields: Any) -> Serve:
+        cmd = (sys.executable, "-S", "-E", str(ENGINE), "--port", "{port}", *options)
+        given = {"cmd": cmd, "engine": "openai", "directory": str(self.directory), "ready_timeout": 10.0, **fields}
+        return Serve(name=name, dialects=frozenset({Dialect.CHAT}), **given)
+
+    def log(self, name: str = "a") -> str:
+        return (self.directory / "logs" / f"{name}.log").read_text()
+
+    def record(self, name: str = "a") -> Path:
+        return self.directory / "state" / "serves" / f"{name}.json"
+
+
+Story = Callable[[Workshop], Awaitable[None]]
+
+
+def holdings() -> tuple[set[int], int]:
+    """Our child processes (zombies too), and how many descriptors are open."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}, len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
+    """Runs a story on a loop of its own; afterwards no process, descriptor or task of it may be left."""
+
+    def run(story: Story) -> None:
+        async def whole() -> None:
+            before = holdings()
+            await story(Workshop(tmp_path))
+            assert holdings() == before, "processes or descriptors are left behind"
+            assert len(asyncio.all_tasks()) == 1, "tasks are left behind"
+
+        asyncio.run(whole())
+
+    yield run
+    for process in psutil.process_iter(["cmdline"]):  # an earlier assertion failed: leave nothing all the same
+        if str(tmp_path) in " ".join(process.info["cmdline"] or []) and process.pid != os.getpid():
+            process.kill()

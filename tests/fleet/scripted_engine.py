@@ -1,0 +1,82 @@
+"""A model server that does as its options say; run as a program, with nothing but sockets so that it is up at once."""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--id", default="a")
+    parser.add_argument("--key", default="")
+    parser.add_argument("--health", type=int, default=200)
+    parser.add_argument("--delay", type=float, default=0.0, help="seconds before it listens")
+    parser.add_argument("--ignore-term", action="store_true")
+    parser.add_argument("--wrap", action="store_true", help="serve in a child, and wait for it")
+    parser.add_argument("--exit", type=int, default=None, help="say something and exit with this code")
+    parser.add_argument("--say", default="")
+    parser.add_argument("--flood", type=int, default=0, help="bytes to write to stdout")
+    parser.add_argument("--environment", default="", help="a file to write the environment to")
+    parser.add_argument("--canary", default="", help="a JSON answer to POSTs; empty: 500")
+    return parser.parse_args()
+
+
+def answer(o: argparse.Namespace, head: str) -> tuple[int, object]:
+    verb, path, _ = head.split(" ", 2)
+    if path == "/health":
+        return o.health, {"status": "ok" if o.health == 200 else "loading"}
+    if o.key and f"Authorization: Bearer {o.key}" not in head:
+        return 401, {"error": "key"}
+    if path == "/v1/models":
+        return 200, {"object": "list", "data": [{"id": o.id, "meta": {"n_ctx": 128}}]}
+    if verb == "POST":
+        return (200, json.loads(o.canary)) if o.canary else (500, {"error": "cannot decode"})
+    return 404, {}
+
+
+def serve(o: argparse.Namespace) -> None:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", o.port))
+        listener.listen()
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                head = connection.recv(65536).decode("latin-1")
+                if not head:
+                    continue
+                status, value = answer(o, head)
+                body = json.dumps(value).encode()
+                connection.sendall(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
+
+
+def main() -> None:
+    o = options()
+    if o.ignore_term:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if o.environment:
+        with open(o.environment, "w") as file:
+            json.dump(dict(os.environ), file)
+    if o.say:
+        print(o.say.replace("\\n", "\n"), flush=True)
+    left = o.flood
+    while left > 0:
+        print("x" * 99, flush=True)
+        left -= 100
+    if o.exit is not None:
+        sys.exit(o.exit)
+    if o.wrap:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            return
+    time.sleep(o.delay)
+    serve(o)
+
+
+main()

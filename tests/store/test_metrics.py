@@ -1,0 +1,286 @@
+"""What a scrape shows of the requests and swaps that were."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from stoker.domain.decision import Decision
+from stoker.store import labels
+from stoker.store.histogram import Histogram
+from stoker.store.metrics import Metrics
+
+Labels = frozenset[tuple[str, str]]
+
+
+def sealed(**changes: Any) -> Decision:
+    made = Decision(id="req_1", at=1.7e9, endpoint="/v1/chat/completions", serve="fast", status=200, outcome="served")
+    for field, value in changes.items():
+        setattr(made, field, value)
+    return made
+
+
+def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict[str, dict[Labels, float]]:
+    """Sample name to labels to value."""
+    found: dict[str, dict[Labels, float]] = {}
+    for family in text_string_to_metric_families(metrics.render(status or {}).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return found
+
+
+def value(samples: dict[str, dict[Labels, float]], name: str, **labels: str) -> float | None:
+    return samples.get(name, {}).get(frozenset(labels.items()))
+
+
+# -- requests -----------------------------------------------------------------------------------------------------
+
+
+def test_requests_are_counted_by_serve_endpoint_status_and_outcome() -> None:
+    metrics = Metrics()
+    for decision in (sealed(), sealed(), sealed(outcome="client_left"), sealed(serve="slow"), sealed(status=502)):
+        metrics.observe(decision)
+    samples = scrape(metrics)
+    same = {"serve": "fast", "endpoint": "/v1/chat/completions"}
+    assert value(samples, "stoker_requests_total", **same, status="200", outcome="served") == 2
+    assert value(samples, "stoker_requests_total", **same, status="200", outcome="client_left") == 1
+    assert value(samples, "stoker_requests_total", **same, status="502", outcome="served") == 1
+    assert len(samples["stoker_requests_total"]) == 4
+
+
+def test_times_go_into_histograms_and_unknown_ones_into_none() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(latency=0.3, ttft=0.2, queued=0.0))
+    metrics.observe(sealed(latency=0.7))
+    metrics.observe(sealed())
+    samples = scrape(metrics)
+    assert value(samples, "stoker_request_seconds_count", serve="fast") == 2
+    assert value(samples, "stoker_request_seconds_sum", serve="fast") == pytest.approx(1.0)
+    assert value(samples, "stoker_request_seconds_bucket", serve="fast", le="0.25") == 0
+    assert value(samples, "stoker_request_seconds_bucket", serve="fast", le="0.5") == 1
+    assert value(samples, "stoker_request_seconds_bucket", serve="fast", le="+Inf") == 2
+    assert value(samples, "stoker_ttft_seconds_count", serve="fast") == 1
+    assert value(samples, "stoker_queue_seconds_count", serve="fast") == 1
+    assert value(samples, "stoker_queue_seconds_bucket", serve="fast", le="0.005") == 1
+
+
+def test_tokens_are_summed_by_kind_and_unknown_ones_are_not_zero_requests() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(input_tokens=100, output_tokens=7, cached_tokens=60))
+    metrics.observe(sealed(input_tokens=11))
+    samples = scrape(metrics)
+    assert value(samples, "stoker_tokens_total", serve="fast", kind="input") == 111
+    assert value(samples, "stoker_tokens_total", serve="fast", kind="output") == 7
+    assert value(samples, "stoker_tokens_total", serve="fast", kind="cached") == 60
+
+
+def test_errors_are_counted_by_code_and_success_is_none() -> None:
+    metrics = Metrics()
+    for reason in ("queue_full", "queue_full", "unknown_model", ""):
+        metrics.observe(sealed(reason=reason))
+    assert scrape(metrics)["stoker_errors_total"] == {
+        frozenset({("code", "queue_full")}): 2,
+        frozenset({("code", "unknown_model")}): 1,
+    }
+
+
+STREAMED = {"stream": True, "latency": 3.0, "ttft": 1.0, "output_tokens": 101}
+
+
+def test_the_token_rate_is_that_of_the_last_reply_after_its_first_token() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(**STREAMED))
+    assert value(scrape(metrics), "stoker_inference_tokens_per_second", model="fast") == 50
+    metrics.observe(sealed(**{**STREAMED, "output_tokens": 21}))
+    assert value(scrape(metrics), "stoker_inference_tokens_per_second", model="fast") == 10
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        {"stream": False},
+        {"output_tokens": None},
+        {"output_tokens": 1},
+        {"ttft": None},
+        {"latency": None},
+        {"ttft": 3.0},
+        {"ttft": 2.999},
+        {"outcome": "client_left"},
+    ],
+)
+def test_where_the_token_rate_is_unknown_there_is_none(lacks: dict[str, object]) -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(**{**STREAMED, **lacks}))
+    assert "stoker_inference_tokens_per_second" not in scrape(metrics)
+    metrics.observe(sealed(**STREAMED))
+    metrics.observe(sealed(**{**STREAMED, "output_tokens": 7, **lacks}))
+    rate = value(scrape(metrics), "stoker_inference_tokens_per_second", model="fast")
+    assert rate == 50, "and the last known one stays"
+
+
+# -- labels are bounded -------------------------------------------------------------------------------------------
+
+
+def test_a_model_name_that_was_only_asked_for_is_no_label() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(serve="", model="marker-model", status=404, outcome="refused", reason="unknown_model"))
+    text = metrics.render({}).decode()
+    assert "marker-model" not in text
+    assert 'serve="none"' in text
+
+
+def test_odd_endpoints_statuses_outcomes_and_codes_share_one_series() -> None:
+    metrics = Metrics()
+    for number in range(300):
+        metrics.observe(sealed(endpoint=f"/odd/{number}"))
+        metrics.observe(sealed(status=1000 + number))
+        metrics.observe(sealed(outcome=f"odd_{number}"))
+        metrics.observe(sealed(reason=f"Not a word {number}"))
+    samples = scrape(metrics)
+    assert len(samples["stoker_requests_total"]) == 4
+    assert sum(samples["stoker_requests_total"].values()) == 1200
+    assert {dict(found)["endpoint"] for found in samples["stoker_requests_total"]} == {"/v1/chat/completions", "other"}
+    assert samples["stoker_errors_total"] == {frozenset({("code", "other")}): 300}
+    assert len(metrics.cells) == 4
+
+
+def test_the_number_of_names_and_codes_has_an_end() -> None:
+    metrics = Metrics()
+    for number in range(2000):
+        metrics.observe(sealed(serve=f"serve{number}", reason=f"code_{number}"))
+        metrics.observe_swap(f"serve{number}", f"slot{number}", f"outcome_{number}", {"ready": 1.0})
+        metrics.observe_load_failure(f"serve{number}")
+    samples = scrape(metrics)
+    assert len(samples["stoker_requests_total"]) == 500 + 1
+    assert len(samples["stoker_errors_total"]) == 200 + 1
+    assert len(samples["stoker_model_load_failures_total"]) == 500 + 1
+    assert len(samples["stoker_swaps_total"]) == 500 + 1, "200 outcomes, the other slots, and the rest"
+    assert value(samples, "stoker_errors_total", code="other") == 1800
+
+
+def test_a_label_cannot_break_out_of_its_quotes() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(serve='a"} 1\nevil'))
+    assert value(scrape(metrics), "stoker_tokens_total", serve='a"} 1\nevil', kind="input") == 0
+
+
+# -- swaps --------------------------------------------------------------------------------------------------------
+
+
+def test_a_swap_counts_with_its_duration_and_phases() -> None:
+    metrics = Metrics()
+    metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
+    samples = scrape(metrics)
+    assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="done") == 1
+    assert value(samples, "stoker_model_swap_duration_seconds_sum", serve="slow", temperature="cold") == 3.75
+    assert value(samples, "stoker_model_swap_duration_seconds_count", serve="slow", temperature="cold") == 1
+    phases = {phase: value(samples, "stoker_model_swap_phase_seconds_sum", phase=phase) for phase in labels.PHASES}
+    assert phases == {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25}
+
+
+def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
+    metrics = Metrics()
+    metrics.observe_swap("slow", "gpu0", "failed", {"drain": 1.0, "stop": 0.5})
+    metrics.observe_load_failure("slow")
+    samples = scrape(metrics)
+    assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="failed") == 1
+    assert "stoker_model_swap_duration_seconds_count" not in samples
+    assert value(samples, "stoker_model_load_failures_total", model="slow") == 1
+
+
+# -- what the status document says ----------------------------------------------------------------------------------
+
+STATUS: dict[str, object] = {
+    "version": "9.9.9",
+    "serves": [
+        {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0},
+        {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
+    ],
+    "decisions": {"kept": 7, "dropped": 4},
+    "vram_used_bytes": 123,
+    "ram_used_bytes": 456,
+}
+
+
+def full() -> Metrics:
+    """Every series has a sample."""
+    metrics = Metrics()
+    metrics.observe(sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1, reason="stalled"))
+    metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
+    metrics.observe_load_failure("slow")
+    return metrics
+
+
+def test_gauges_come_from_the_status_document() -> None:
+    samples = scrape(Metrics(), STATUS)
+    assert value(samples, "stoker_in_flight", serve="fast") == 3
+    assert value(samples, "stoker_queued", serve="slow") == 2
+    assert value(samples, "stoker_serve_state", serve="slow", state="starting") == 1
+    assert value(samples, "stoker_serve_state", serve="slow", state="ready") == 0
+    assert sum(samples["stoker_serve_state"].values()) == 2
+    assert value(samples, "stoker_decisions_dropped_total") == 4
+    assert value(samples, "stoker_build_info", version="9.9.9") == 1
+    assert value(samples, "stoker_vram_used_bytes") == 123
+    assert value(samples, "stoker_ram_used_bytes") == 456
+
+
+def test_unknown_is_absent_not_zero() -> None:
+    samples = scrape(Metrics(), {"vram_used_bytes": None, "serves": [{"name": "a", "state": "ready", "queued": None}]})
+    for name in ("vram_used_bytes", "ram_used_bytes", "queued", "in_flight", "build_info", "decisions_dropped_total"):
+        assert f"stoker_{name}" not in samples
+    assert "vram_used_bytes" not in samples
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["model_swap_duration_seconds_sum", "inference_tokens_per_second", "vram_used_bytes", "ram_used_bytes",
+     "model_load_failures_total"],
+)  # fmt: skip
+def test_the_names_that_dashboards_know_show_the_same_figures(name: str) -> None:
+    samples = scrape(full(), STATUS)
+    assert samples[name]
+    assert samples[name] == samples[f"stoker_{name}"]
+
+
+def test_no_family_appears_twice() -> None:
+    lines = full().render(STATUS).decode().splitlines()
+    types = [line for line in lines if line.startswith("# TYPE")]
+    assert len(types) > 15
+    assert len(types) == len(set(types))
+    assert len(lines) == len(set(lines)), "and no sample either"
+
+
+# -- cost ---------------------------------------------------------------------------------------------------------
+
+
+def test_observing_costs_less_than_two_microseconds() -> None:
+    metrics, decision = Metrics(), sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1)
+    best = float("inf")
+    for _ in range(30):
+        started = time.perf_counter()
+        for _ in range(200):
+            metrics.observe(decision)
+        best = min(best, (time.perf_counter() - started) / 200)
+    assert best < 2e-6
+
+
+def test_the_prometheus_client_is_not_loaded_before_the_first_scrape() -> None:
+    script = (
+        "import sys; from stoker.store.metrics import Metrics; m = Metrics(); m.observe_load_failure('a'); "
+        "before = 'prometheus_client' in sys.modules; m.render({}); print(before, 'prometheus_client' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "True"]
+
+
+def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for seconds in (1.0, 1.5, 2.0, 9.0):
+        histogram.observe(seconds)
+    assert histogram.buckets() == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]

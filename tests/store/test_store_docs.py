@@ -1,0 +1,47 @@
+"""The pages for people who read figures and decisions name all of them, and nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+from test_metrics import STATUS, full
+
+from stoker.domain.decision import Candidate, Decision
+from stoker.store.labels import OUTCOMES, STATES
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def first_column(page: str) -> list[str]:
+    """The names in backticks that start a table's row, without their labels."""
+    return re.findall(r"^\| `([a-z_.]+)", (DOCS / page).read_text(), flags=re.MULTILINE)
+
+
+def test_metrics_page_lists_every_series_once_and_only_those() -> None:
+    families = {
+        f"{family.name}_total" if family.type == "counter" else family.name: family
+        for family in text_string_to_metric_families(full().render(STATUS).decode())
+    }
+    rows = re.findall(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?`", (DOCS / "metrics.md").read_text(), flags=re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(families)
+    for name, documented in rows:
+        shown = set().union(*(sample.labels for sample in families[name].samples)) - {"le"}
+        assert set(filter(None, documented.split(","))) == shown, name
+
+
+def test_metrics_page_explains_each_state() -> None:
+    page = (DOCS / "metrics.md").read_text()
+    assert [state for state in STATES if f"`{state}`" not in page] == []
+
+
+def test_decisions_page_lists_every_field_and_only_those() -> None:
+    fields = [field.name for field in msgspec.structs.fields(Decision)]
+    parts = [f"candidates.{field.name}" for field in msgspec.structs.fields(Candidate)]
+    assert sorted(name for name in first_column("decisions.md") if name not in OUTCOMES) == sorted(fields + parts)
+
+
+def test_decisions_page_explains_each_outcome() -> None:
+    assert sorted(set(first_column("decisions.md")) & OUTCOMES) == sorted(OUTCOMES)
