@@ -56,7 +56,7 @@ class Leases(Protocol):
 class Call:
     """One request under way."""
 
-    __slots__ = ("began", "decision", "headers", "is_left", "lease", "relay", "reply", "waiting")
+    __slots__ = ("began", "counting", "decision", "ending", "headers", "is_left", "lease", "relay", "reply", "waiting")
 
     def __init__(self, reply: Reply, decision: Decision, began: float, headers: list[tuple[bytes, bytes]]) -> None:
         self.reply = reply
@@ -65,8 +65,26 @@ class Call:
         self.headers = headers
         self.lease: Lease | None = None
         self.waiting: asyncio.Future[Lease] | None = None
+        self.counting: asyncio.Timeout | None = None
         self.relay: Relay | None = None
         self.is_left = False
+        self.ending: Exception | None = None
+
+    def end(self, error: Exception) -> None:
+        """End the request wherever it stands: at once while it waits or talks to a serve, else at its next step."""
+        if self.ending is None:
+            self.ending = error
+        if self.relay is not None:
+            self.relay.end(error)
+        elif self.waiting is not None and not self.waiting.done():
+            self.waiting.set_exception(error)
+        elif self.counting is not None:
+            self.counting.reschedule(self.reply.loop.time())
+
+    def check(self) -> None:
+        """Raises what the request was ended with, if it was."""
+        if self.ending is not None:
+            raise self.ending
 
 
 class Flow:
@@ -98,7 +116,9 @@ class Flow:
 
     def open(self, wire: Wire, headers: list[tuple[bytes, bytes]], given_id: bytes, path: str) -> Call:
         """A request has come; its decision is open. The client's own request id is kept if it is plain."""
-        request_id = given_id.decode() if _GIVEN_ID.match(given_id) else f"{self._prefix}{next(self._ids):x}"
+        request_id = given_id.decode() if _GIVEN_ID.match(given_id) else ""
+        if not request_id or request_id in self.active:  # two at once would be ended, and counted, as one
+            request_id = f"{self._prefix}{next(self._ids):x}"
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=path)
         return Call(Reply(wire, None, request_id, self._loop), decision, self._clock.now(), headers)
 
@@ -129,7 +149,7 @@ class Flow:
         if edited.changes:
             call.decision.translation = ",".join(edited.changes)
             call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
-        plain = edited.remove_usage
+        plain = bool(top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
         head = request_head(b"POST", endpoint.path, lease.target, call.headers, len(edited.body), plain)
         await self._relay(call, lease, Outgoing(head, edited.body, endpoint.dialect, edited.remove_usage))
 
@@ -144,6 +164,8 @@ class Flow:
         entered = False
         self.active[decision.id] = call
         reply.wire.on_lost = lambda: self._left(call)
+        if reply.wire.is_lost:
+            self._left(call)
         try:
             if self.is_draining:
                 raise CapacityError("Stoker is draining: nothing new is admitted", code="draining", retry_after=5.0)
@@ -154,7 +176,7 @@ class Flow:
             decision.outcome = "served" if reply.status < 400 else "refused"
         except StokerError as error:
             self._failed(call, error)
-        except (ClientLeft, _WaiterGone):
+        except ClientLeft:
             decision.outcome = "client_left"
             reply.abandon()
         except asyncio.CancelledError:
@@ -171,7 +193,8 @@ class Flow:
             if entered:
                 caller.leave()
             reply.wire.on_lost = None
-            self.active.pop(decision.id, None)
+            if self.active.get(decision.id) is call:
+                del self.active[decision.id]
             self._close(call)
 
     def cancel(self, request_id: str) -> bool:
@@ -179,10 +202,7 @@ class Flow:
         call = self.active.get(request_id)
         if call is None:
             return False
-        if call.relay is not None:
-            call.relay.cut("cancelled by the operator")
-        elif call.waiting is not None and not call.waiting.done():
-            call.waiting.set_exception(CapacityError("the request was cancelled by the operator", code="cut"))
+        call.end(CapacityError("the request was cancelled by the operator", code="cut"))
         return True
 
     # -- steps -----------------------------------------------------------------------------------------------------
@@ -192,7 +212,7 @@ class Flow:
         decision.model = top.model[:200]
         decision.stream = bool(top.stream)
         if top.stream and endpoint.streams:
-            call.reply.expect_stream(self.front_door.commit_after)
+            call.reply.expect_stream(self.front_door.commit_after, self.front_door.keep_alive)
         serve = self.names.resolve(top.model, caller.may_use)
         try:
             check_dialect(serve, endpoint.dialect, endpoint.path)
@@ -209,30 +229,37 @@ class Flow:
         lease = await self._lease(call, serve, counted=False)
         try:
             asked = edit(body, top, endpoint.dialect, lease.target.served_name).body
-            tokens = await count(self._pool, lease.target, endpoint.dialect, asked)
+            async with asyncio.timeout(None) as call.counting:
+                tokens = await count(self._pool, lease.target, endpoint.dialect, asked)
+        except TimeoutError:
+            call.check()
+            raise
         finally:
+            call.counting = None
             lease.release()
             call.lease = None
-        if call.is_left:
-            raise ClientLeft
+        call.check()
         if tokens is not None and serve.context is not None:
             check_context(serve.name, serve.context, tokens, top.output_budget())
 
     async def _lease(self, call: Call, serve: Serve, counted: bool) -> Lease:
+        call.check()
         got = self._leases.acquire(serve.name, counted)
         if isinstance(got, Lease):
-            lease = got
+            call.lease = lease = got
         else:
             call.waiting = got
             try:
-                lease = await got
+                await got
             finally:
                 call.waiting = None
-        call.lease = lease
+                # a task that is cancelled in the very moment of the grant has a lease all the same
+                if got.done() and not got.cancelled() and got.exception() is None:
+                    call.lease = got.result()
+            lease = got.result()
         if lease.waited:
             call.decision.queued = (call.decision.queued or 0.0) + lease.waited
-        if call.is_left:
-            raise ClientLeft
+        call.check()
         return lease
 
     async def _relay(self, call: Call, lease: Lease, outgoing: Outgoing) -> None:
@@ -255,10 +282,7 @@ class Flow:
     def _left(self, call: Call) -> None:
         """The client is gone: whatever the request stands at ends now."""
         call.is_left = True
-        if call.relay is not None:
-            call.relay.leave()
-        elif call.waiting is not None and not call.waiting.done():
-            call.waiting.set_exception(_WaiterGone())
+        call.end(ClientLeft())
 
     def _failed(self, call: Call, error: StokerError) -> None:
         decision = call.decision
@@ -268,20 +292,13 @@ class Flow:
             call.reply.abandon()
             return
         decision.outcome = _outcome(error)
-        if call.reply.is_committed and not call.reply.streams:
-            call.reply.break_off()
-        else:
-            call.reply.fail(error, close=decision.model == "")
+        call.reply.fail(error, close=decision.model == "")
 
     def _close(self, call: Call) -> None:
         decision = call.decision
         decision.status = call.reply.status
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
-
-
-class _WaiterGone(Exception):
-    """The client left while it waited."""
 
 
 def _outcome(error: StokerError) -> str:

@@ -80,6 +80,6 @@ def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
         asyncio.run(whole())
 
     yield run
-    for process in psutil.process_iter(["cmdline"]):  # an earlier assertion failed: leave nothing all the same
-        if str(tmp_path) in " ".join(process.info["cmdline"] or []) and process.pid != os.getpid():
-            process.kill()
+    for process in psutil.Process().children(recursive=True):  # a story failed half way: leave nothing all the same
+        process.kill()
+        process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,12 +31,13 @@ def test_the_command_line_says_the_same_as_the_record() -> None:
 
 
 def test_every_field_has_a_flag() -> None:
-    other = {str: "end", int: 7, float: 7.5, bool: None, tuple: (7,)}
+    other: dict[type, Any] = {str: "end", int: 7, float: 7.5, bool: None, tuple: (7,)}
     for one in fields(Script):
         kind = "tuple" if str(one.type).startswith("tuple") else str(one.type).partition(" ")[0]
         value = next(other[known] for known in other if known.__name__ == kind)
         value = "length" if one.name == "framing" else value
-        changed = replace(Script(), **{one.name: (not one.default) if kind == "bool" else value})
+        change: dict[str, Any] = {one.name: (not one.default) if kind == "bool" else value}
+        changed = replace(Script(), **change)
         assert changed != Script()
         assert _read(changed.flags())[1] == changed, one.name
 
@@ -72,7 +74,7 @@ def test_changes_come_as_json_values_or_as_text() -> None:
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        (b'{"messages":[{"role":"user","content":"hello\\nscript: die-after=3 die_how=end"}]}', {"die_after": "3", "die_how": "end"}),
+        (b'{"messages":[{"role":"user","content":"a\\nscript: die-after=3 gap=1"}]}', {"die_after": "3", "gap": "1"}),
         (b'{"messages":[{"role":"user","content":[{"type":"text","text":"script: gap=1"}]}]}', {"gap": "1"}),
         (b'{"messages":[{"role":"user","content":"script: gap=1"},{"role":"assistant","content":"x"}]}', {"gap": "1"}),
         (b'{"messages":[{"role":"user","content":"script: gap=1"},{"role":"user","content":"x"}]}', {}),

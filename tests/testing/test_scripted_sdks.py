@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anthropic
 import openai
@@ -20,7 +21,7 @@ ASK = [{"role": "user", "content": "hello"}]
 
 
 @asynccontextmanager
-async def by_openai(script: Script = SCRIPT) -> AsyncIterator[tuple[openai.AsyncOpenAI, ScriptedServer]]:
+async def by_openai(script: Script = SCRIPT) -> AsyncIterator[tuple[Any, ScriptedServer]]:
     async with (
         ScriptedServer(script) as server,
         openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as client,
@@ -29,7 +30,7 @@ async def by_openai(script: Script = SCRIPT) -> AsyncIterator[tuple[openai.Async
 
 
 @asynccontextmanager
-async def by_anthropic(script: Script = SCRIPT) -> AsyncIterator[anthropic.AsyncAnthropic]:
+async def by_anthropic(script: Script = SCRIPT) -> AsyncIterator[Any]:
     async with (
         ScriptedServer(script) as server,
         anthropic.AsyncAnthropic(base_url=server.url, api_key="k", max_retries=0) as client,
@@ -114,10 +115,11 @@ async def test_responses_whole_and_streamed_say_the_same(limit: int | None) -> N
     assert reply.usage.input_tokens_details.cached_tokens == 5
 
 
-@pytest.mark.parametrize("form", ["float", "base64"])
-async def test_embeddings_follow_from_the_text(form: str) -> None:
-    async with by_openai() as (client, _):
-        reply = await client.embeddings.create(model="m", input=["a", "b"], encoding_format=form)
+@pytest.mark.parametrize("form", [{"encoding_format": "float"}, {}])
+async def test_embeddings_follow_from_the_text(form: dict[str, str]) -> None:
+    async with by_openai() as (client, server):
+        reply = await client.embeddings.create(model="m", input=["a", "b"], **form)
+        assert server.requests[-1].json()["encoding_format"] == form.get("encoding_format", "base64")  # the SDK's own
     assert [one.embedding for one in reply.data] == [embedding("a", 8), embedding("b", 8)]
     assert embedding("a", 8) != embedding("b", 8)
     assert reply.usage.prompt_tokens == 11
@@ -134,9 +136,13 @@ async def test_an_error_event_is_an_error_to_the_openai_sdk() -> None:
     async with by_openai(Script(error_event_after=2)) as (client, _):
         stream = await client.chat.completions.create(model="m", messages=ASK, stream=True)
         seen: list[str] = []
-        with pytest.raises(openai.APIError, match="scripted failure"):
+
+        async def read() -> None:
             async for chunk in stream:
                 seen.append(chunk.choices[0].delta.content or "")
+
+        with pytest.raises(openai.APIError, match="scripted failure"):
+            await read()
     assert "".join(seen) == "tok0 tok1"
 
 
@@ -167,8 +173,7 @@ async def test_an_error_event_is_an_error_to_the_anthropic_sdk() -> None:
     async with by_anthropic(Script(error_event_after=2)) as client:
         stream = await client.messages.create(model="m", max_tokens=100, messages=ASK, stream=True)
         with pytest.raises(anthropic.APIStatusError, match="scripted failure"):
-            async for _ in stream:
-                pass
+            await anext(event async for event in stream if event.type == "message_stop")
 
 
 async def test_an_anthropic_error_has_its_form() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CHECK_EVERY = 2.0
+"""Seconds."""
 
 
 def log_path(directory: str, name: str) -> Path:
@@ -53,10 +54,9 @@ class LogKeeper:
     Between two looks (`CHECK_EVERY` seconds) a log may grow beyond `limit`.
     """
 
-    def __init__(self, limit: int, log: logging.Logger, check_every: float = CHECK_EVERY) -> None:
+    def __init__(self, limit: int, log: logging.Logger) -> None:
         self._limit = limit
         self._log = log
-        self._check_every = check_every
         self._watched: set[Path] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._rotating: asyncio.Future[None] | None = None
@@ -80,7 +80,7 @@ class LogKeeper:
             await asyncio.wait([self._rotating])
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._check_every, self._look)
+        self._timer = asyncio.get_running_loop().call_later(CHECK_EVERY, self._look)
 
     def _look(self) -> None:
         full = [path for path in self._watched if self._is_full(path)]

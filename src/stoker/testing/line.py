@@ -70,13 +70,14 @@ class Line(asyncio.Protocol):
         self._owner.lines.discard(self)
         self._owner.books.counters.connections -= 1
         self._left()
+        self._set_paused(False)
         self._owner.books.changed()
 
     def pause_writing(self) -> None:
-        self.is_paused = True
+        self._set_paused(True)
 
     def resume_writing(self) -> None:
-        self.is_paused = False
+        self._set_paused(False)
         if self._playback is not None:
             self._playback.resume()
 
@@ -145,6 +146,12 @@ class Line(asyncio.Protocol):
             self._playback = None
             self._owner.books.ended("broken")
         self._transport.abort()
+
+    def _set_paused(self, is_paused: bool) -> None:
+        if is_paused != self.is_paused:
+            self.is_paused = is_paused
+            self._owner.books.counters.paused += 1 if is_paused else -1
+            self._owner.books.changed()
 
     # -- ends ----------------------------------------------------------------------------------------------------
 

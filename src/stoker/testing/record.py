@@ -46,6 +46,8 @@ class Counters:
     """Most in flight at once."""
     connections: int = 0
     """Open now."""
+    paused: int = 0
+    """Connections whose client does not read what is sent to it, now."""
     probes: int = 0
     """Requests to /health."""
     prompt_tokens: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 
 import orjson
@@ -19,16 +20,17 @@ from stoker.testing.script import Script
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
 _HEALTH = ("/health", "/v1/health")
 _MAX_SHOWN = 64 * 1024
-_BROWSER = b"scripted model server\n"
+_GREETING = b"scripted model server\n"
 
 
 class Routes:
     """Answers every request of one server."""
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, now: Callable[[], float]) -> None:
         self._owner = owner
+        self._now = now
         self._number = 0
-        self._started = time.monotonic()
+        self._started = now()
 
     def answer(self, line: Line, request: Recorded) -> None:
         """1. control  2. health  3. still loading  4. no key  5. inference  6. the rest, or 404."""
@@ -49,7 +51,7 @@ class Routes:
 
     def is_ready(self) -> bool:
         script = self._owner.script
-        return not script.never_ready and time.monotonic() - self._started >= script.ready_after
+        return not script.never_ready and self._now() - self._started >= script.ready_after
 
     def _health(self, line: Line) -> None:
         self._owner.books.counters.probes += 1
@@ -88,7 +90,7 @@ class Routes:
             case ("GET", "/metrics"):
                 line.reply(200, self._metrics(), "text/plain; version=0.0.4")
             case ("GET" | "HEAD", "/"):
-                line.reply(200, _BROWSER, "text/plain")
+                line.reply(200, _GREETING, "text/plain")
             case ("POST", "/tokenize"):
                 self._count(line, request, path)
             case ("POST", _) if path in _COUNTS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -19,13 +20,22 @@ class ScriptedServer:
     """Serves on `host:port` from `start` to `close` (or as a context manager); port 0 picks a free one.
 
     `script` may be replaced while it runs: requests under way keep the one that they began with. The fields marked
-    *program* do nothing here.
+    *program* do nothing here. `now` is what `ready_after` is measured by: with `FakeClock().now` a load takes as long
+    as a test says.
     """
 
-    def __init__(self, script: Script | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        script: Script | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.script = script or Script()
         self.host = host
         self.port = port
+        self._now = now
         self.books = Books()
         self.lines: set[Line] = set()
         self._server: asyncio.Server | None = None
@@ -49,7 +59,7 @@ class ScriptedServer:
 
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken. The time of `ready_after` starts here."""
-        routes = Routes(self)
+        routes = Routes(self, self._now)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: Line(self, routes.answer), self.host, self.port, backlog=_BACKLOG

@@ -9,11 +9,11 @@ from stoker.domain.serve import Serve
 from stoker.fleet.engines import weights
 from stoker.fleet.engines.launch import Launch, Place, find_command, missing_command
 
-_PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}(?!\})")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 
 
 def launch(serve: Serve, place: Place) -> Launch:
-    """`{name}` is the served name: what /v1/models has to show. Other braces stay as they are (JSON, templates)."""
+    """`{name}` is the served name: what /v1/models has to show. `{{...}}` and other braces stay (templates, JSON)."""
     values = {
         "port": str(place.port),
         "model": serve.model,

@@ -47,7 +47,6 @@ class Door:
     """Checks in this order: Host, Origin, key, scope."""
 
     def __init__(self, front_door: FrontDoor) -> None:
-        self._front_door = front_door
         self._callers = [(key.value.reveal().encode(), Caller(key)) for key in front_door.keys]
         self._asks = front_door.auth and bool(front_door.keys)
         self._open = Caller(OPEN)
@@ -55,6 +54,8 @@ class Door:
         self._hosts = {name.lower() for name in (*LOOPBACK, *front_door.allowed_hosts)}
         if front_door.host not in ("0.0.0.0", "::"):
             self._hosts.add(front_door.host.lower())
+        self._hosts |= {f"[{name}]" for name in self._hosts if ":" in name and "[" not in name}
+        self._origins = {origin.lower() for origin in front_door.allowed_origins}
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
 
@@ -76,7 +77,7 @@ class Door:
         presented = _presented(headers)
         found: Caller | None = None
         for value, caller in self._callers:  # every key is compared: time tells nothing about which one was near
-            if hmac.compare_digest(value, presented):
+            if hmac.compare_digest(value, presented) and value:
                 found = caller
         if found is None:
             what = "is wrong" if presented else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
@@ -92,7 +93,7 @@ class Door:
         origin = headers.get(b"origin")
         if origin is not None:
             text = origin.decode("latin-1").lower()
-            if text.partition("://")[2] != given and text not in self._front_door.allowed_origins:
+            if text.partition("://")[2] != given and text not in self._origins:
                 message = "requests from pages of another origin are refused: see front_door.allowed_origins"
                 raise ClientError(message, code="foreign_origin", status=403)
 

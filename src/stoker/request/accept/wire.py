@@ -16,7 +16,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HOOKS = {
     HttpToolsProtocol: (
-        "connection_made", "connection_lost", "on_headers_complete", "on_response_complete", "resume_writing",
+        "connection_made", "connection_lost", "on_headers_complete", "on_message_complete", "on_response_complete",
+        "resume_writing",
     ),
     RequestResponseCycle: ("run_asgi", "send", "receive"),
 }  # fmt: skip
@@ -43,6 +44,15 @@ class WireProtocol(HttpToolsProtocol):
         self.scope["wire"] = wire  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         wire.cycle = self.cycle  # before the request's task can run: it starts with the loop's next turn
+        self.unfinished.add(wire)
+
+    def on_message_complete(self) -> None:
+        """The body is here: read on, so that a client which leaves is noticed. uvicorn pauses reading behind a body of
+        more than 64 KiB until the application asks for more, and nothing here does.
+        """
+        super().on_message_complete()
+        if not self.pipeline:
+            self.flow.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -73,7 +83,6 @@ class Wire:
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self._raw = False
-        protocol.unfinished.add(self)
 
     @property
     def is_local(self) -> bool:
@@ -153,6 +162,7 @@ class Wire:
         if self.is_lost or self not in self._protocol.unfinished:
             return
         self.is_lost = True
+        self.cycle.disconnected = True  # uvicorn marks only the connection's latest request
         self._protocol.unfinished.discard(self)
         if self.on_lost is not None:
             self.on_lost()

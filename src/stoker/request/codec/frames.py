@@ -1,11 +1,13 @@
 """A reader beside the stream: it looks, it does not touch, except for the one usage chunk that Stoker asked for.
 
-Bytes come as the network cut them. Whole SSE frames are passed on at once; a started frame waits for its end only
-where a frame may have to be taken out. Nothing is parsed unless a cheap look says that it matters.
+Bytes come as the network cut them. Whole SSE frames are passed on at once; a started frame waits for its end, so that
+an error event (or a ping) never lands inside one, where no client could read it. Only a compressed stream passes as it
+comes. Nothing is parsed unless a cheap look says that it matters.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
@@ -16,12 +18,10 @@ from stoker.domain.dialect import Dialect
 MAX_FRAME = 16 * 2**20
 """Bytes of one unfinished frame that are kept; a larger one passes unread."""
 _decode = msgspec.json.decode
-_END = {
-    Dialect.CHAT: (b"data: [DONE]", b"data:[DONE]", b'"finish_reason":"', b'"finish_reason": "'),
-    Dialect.COMPLETIONS: (b"data: [DONE]", b"data:[DONE]", b'"finish_reason":"', b'"finish_reason": "'),
-    Dialect.MESSAGES: (b"message_stop",),
-    Dialect.RESPONSES: (b"response.completed", b"response.incomplete", b"response.failed"),
-}
+_BLANK = re.compile(rb"\n\r?\n")
+"""The end of a frame, whether its lines end with LF or CRLF."""
+_KEPT = 65536
+_LAST_TYPES = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING = frozenset(
     ("message_start", "ping", "response.created", "response.in_progress", "response.queued", "content_block_start",
      "response.output_item.added", "response.content_part.added")
@@ -58,7 +58,7 @@ class StreamReader:
     """
 
     __slots__ = (
-        "_inflate", "_last", "_remove_usage", "dialect", "error", "is_meaningful", "partial", "usage",
+        "_inflate", "_last", "_partial", "_remove_usage", "dialect", "error", "is_meaningful", "usage",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False) -> None:
@@ -68,47 +68,57 @@ class StreamReader:
         self.error: dict[str, Any] | None = None
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
-        self.partial = b""
+        self._partial = bytearray()
         self._last: list[bytes] = [b"", b"", b""]
 
     def feed(self, data: bytes) -> bytes:
         if self._inflate is not None:
             self._look(_inflated(self._inflate, data))
             return data
-        if not self.partial and data.endswith(b"\n\n"):  # the usual case: whole frames
+        if not self._partial and data.endswith(b"\n\n"):  # the usual case: whole frames
             return self._frames(data)
         return self._look(data)
 
+    @property
+    def is_encoded(self) -> bool:
+        """The stream is compressed: nothing of ours can be put between its bytes."""
+        return self._inflate is not None
+
     def has_ended(self) -> bool:
-        """Whether the dialect's own end (or a finish) was among the last frames."""
-        tail = b"".join(self._last) + self.partial
-        return any(sign in tail for sign in _END.get(self.dialect, ()))
+        """Whether the dialect's own end (or a finish) was among the last frames.
+
+        They are parsed for it: a model may well write about `[DONE]` or `message_stop`.
+        """
+        return any(_is_end(frame, self.dialect) for frame in split(b"".join(self._last) + self._partial))
 
     def rest(self) -> bytes:
         """Bytes still held back when the stream is over."""
-        rest, self.partial = self.partial, b""
-        return rest if self._remove_usage else b""
+        rest, self._partial = self._partial, bytearray()
+        return b"" if self.is_encoded else bytes(rest)
 
     def _look(self, data: bytes) -> bytes:
-        """Frames cut across reads: whole ones are looked at; without a frame to remove the bytes go on as they came."""
-        data_all = self.partial + data
-        cut = max(data_all.rfind(b"\n\n") + 2, data_all.rfind(b"\r\n\r\n") + 4)
-        if cut < 4:
-            cut = 2 if data_all.startswith(b"\n\n") else 0
-        whole, self.partial = data_all[:cut], data_all[cut:]
-        if len(self.partial) > MAX_FRAME:
-            whole, self.partial = data_all, b""
-        passed = self._frames(whole) if whole else b""
-        return passed if self._remove_usage else data
+        """Frames cut across reads: whole ones go on, a started one waits. Only new bytes are searched, so that a frame
+        which never ends costs linear time.
+        """
+        seam = bytes(self._partial[-2:])  # a blank line is three bytes at most
+        cut = _last_end(seam + data) - len(seam)
+        if cut <= 0:
+            if len(self._partial) + len(data) <= MAX_FRAME:
+                self._partial += data
+                return b""
+            cut = len(data)  # far too large for a frame: it passes unread
+        whole = bytes(self._partial) + data[:cut]
+        self._partial = bytearray(data[cut:])
+        return self._frames(whole)
 
     def _frames(self, data: bytes) -> bytes:
         last = self._last
-        last[0], last[1], last[2] = last[1], last[2], data[-65536:]
+        kept = data if len(data) <= _KEPT else data[_last_end(data[:-_KEPT]) :]  # the last frame, at least, is whole
+        last[0], last[1], last[2] = last[1], last[2], kept
         if not self.is_meaningful:
             return self._early(data)
-        if b'"usage"' in data and (
-            b'"usage":null' not in data or self.dialect in (Dialect.MESSAGES, Dialect.RESPONSES)
-        ):
+        counts = data.count(b'"usage"')
+        if counts and counts > data.count(b'"usage":null'):
             return self._with_usage(data)
         if b'"error"' in data or b"event: error" in data:
             self._find_error(data)
@@ -178,16 +188,18 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     return usage
 
 
+def _last_end(data: bytes) -> int:
+    """Where the last whole frame ends; 0 if there is none."""
+    lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
+    return max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
+
+
 def split(data: bytes) -> list[bytes]:
     """Whole SSE frames, each with its blank line; joined they are `data` again."""
-    if b"\r\n\r\n" in data:
-        return [piece + b"\r\n\r\n" for piece in data.split(b"\r\n\r\n")[:-1]] + _tail(data, b"\r\n\r\n")
-    return [piece + b"\n\n" for piece in data.split(b"\n\n")[:-1]] + _tail(data, b"\n\n")
-
-
-def _tail(data: bytes, mark: bytes) -> list[bytes]:
-    rest = data[data.rfind(mark) + len(mark) :]
-    return [rest] if rest else []
+    ends = [match.end() for match in _BLANK.finditer(data)]
+    frames = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    rest = data[ends[-1] :] if ends else data
+    return [*frames, rest] if rest else frames
 
 
 def parse(frame: bytes) -> dict[str, Any] | None:
@@ -200,6 +212,16 @@ def parse(frame: bytes) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return payload if isinstance(payload, dict) else None
+
+
+def _is_end(frame: bytes, dialect: Dialect) -> bool:
+    payload = parse(frame)
+    if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
+        return payload is not None and payload.get("type") in _LAST_TYPES
+    if payload is None:
+        return any(line[5:].strip() == b"[DONE]" for line in frame.splitlines() if line.startswith(b"data:"))
+    choices = payload.get("choices")
+    return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
 
 
 def is_error(payload: dict[str, Any]) -> bool:

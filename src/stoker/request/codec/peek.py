@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -72,6 +73,8 @@ _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
 _UNIQUE_KEY = re.compile(rb'"(?:%s)"' % "|".join(UNIQUE).encode())
 _COLON = re.compile(rb"\s*:\s*")
+_ROUNDS = 12
+_STEPS = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
 
 
 def peek(body: bytes) -> Top:
@@ -210,14 +213,15 @@ def _value_end(body: bytes, start: int) -> int:
 
 
 def _depth(body: bytes) -> int:
-    """How deep brackets nest outside strings. Each round removes the innermost pairs; 65 rounds at most."""
+    """How deep brackets nest outside strings; the body is valid JSON. Each round removes the innermost pairs, which is
+    fast and mostly enough; what is deeper than that is counted.
+    """
     rest = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
-    for depth in range(MAX_DEPTH + 1):
-        shorter = rest.replace(b"{}", b"").replace(b"[]", b"")
-        if len(shorter) == len(rest):  # empty, or unbalanced: the decoder will say so, unless that alone is too deep
-            return depth + len(rest)
-        rest = shorter
-    return MAX_DEPTH + 1
+    for depth in range(_ROUNDS):
+        if not rest:
+            return depth
+        rest = rest.replace(b"{}", b"").replace(b"[]", b"")
+    return _ROUNDS + max(accumulate(map(_STEPS.__getitem__, rest)), default=0)
 
 
 def _check_utf8(body: bytes) -> None:

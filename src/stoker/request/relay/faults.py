@@ -20,7 +20,7 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError 
         return None
     retry_after = next((value for name, value in headers if name == b"retry-after"), b"")
     if status in (503, 529):
-        seconds = float(retry_after) if retry_after.isdigit() else 1.0
+        seconds = min(float(retry_after), 3600.0) if retry_after.isdigit() else 1.0
         return CapacityError(f"the serve is busy or loading (HTTP {status})", code="upstream_busy", retry_after=seconds)
     return UpstreamError(f"the serve failed with HTTP {status}; its own words are in its log", code="upstream_error")
 
@@ -41,6 +41,10 @@ def from_frame(payload: dict[str, Any]) -> StokerError:
     return UpstreamError(
         "the serve reported an error in its stream; its own words are in its log", code="upstream_error"
     )
+
+
+def unusable(what: str) -> StokerError:
+    return UpstreamError(f"the serve {what}", code="upstream_unusable")
 
 
 def stalled(silent: float) -> StokerError:

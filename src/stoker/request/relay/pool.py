@@ -45,6 +45,8 @@ class Connection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._ended = False
         self._can_stay = False
+        self._has_head = False
+        self._is_paused = False
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
@@ -56,15 +58,17 @@ class Connection(asyncio.Protocol):
     def send(self, exchange: Exchange, data: bytes) -> None:
         """Send one request; `exchange` gets the reply."""
         self._exchange = exchange
-        self.has_answered = False
+        self.has_answered = self._has_head = False
         self.transport.write(data)
 
     def pause(self) -> None:
-        if not self.is_closed:
+        if not self.is_closed and not self._is_paused:
+            self._is_paused = True
             self.transport.pause_reading()
 
     def resume(self) -> None:
-        if not self.is_closed:
+        if not self.is_closed and self._is_paused:
+            self._is_paused = False
             self.transport.resume_reading()
 
     def abort(self) -> None:
@@ -86,8 +90,8 @@ class Connection(asyncio.Protocol):
         self.has_answered = True
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._break(f"what came is not HTTP: {error}")
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._break(f"what came is not HTTP: {error.__context__ or error}")
             return
         pieces = self._pieces
         if pieces:
@@ -106,7 +110,7 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
-        if self.has_answered and self._length is None and not self._parser_chunked():
+        if self._has_head and self._length is None and not self._parser_chunked():
             self._exchange = None  # neither a length nor chunks: the end of the connection is the end of the reply
             exchange.on_end()
         else:
@@ -115,6 +119,8 @@ class Connection(asyncio.Protocol):
     # -- httptools -----------------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        if self._ended:
+            raise ValueError("more came than the one reply that was asked for")
         self._headers = []
         self._head_size = 0
         self._length = None
@@ -131,6 +137,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status >= 200 and self._exchange is not None:
+            self._has_head = True
             self._exchange.on_head(status, self._headers, self._length)
 
     def on_body(self, body: bytes) -> None:
@@ -150,6 +157,7 @@ class Connection(asyncio.Protocol):
         exchange, self._exchange = self._exchange, None
         self._ended = False
         if self._can_stay and not self.is_closed:
+            self.resume()  # its last user may have had a slow client
             self._pool.keep(self, self._origin)
         else:
             self.is_closed = True

@@ -15,7 +15,7 @@ import asyncio
 from typing import NamedTuple
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, ClientLeft, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientLeft, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import StreamReader, Usage, read_usage
 from stoker.request.relay import faults
@@ -69,9 +69,11 @@ class Relay:
         self._held: list[bytes] = []
         self._size = 0
         self._flows = False
+        self._is_raw_stream = False
         self._last_data = 0.0
-        self._last_write = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._opening: asyncio.Timeout | None = None
+        self._ending: Exception | None = None
 
     async def run(self, target: Target, outgoing: Outgoing) -> None:
         """Send, and wait until the reply is through. Raises UpstreamError (the serve failed; maybe after the commit),
@@ -86,20 +88,26 @@ class Relay:
                     return
                 except Stale:
                     self._done = self._loop.create_future()
-            if not self.reply.wire.is_lost and not self._done.done():
-                await self._exchange(await self._pool.open(target), outgoing)
-            else:
-                raise ClientLeft
+            await self._exchange(await self._open(target), outgoing)
         finally:
             self._close()
 
-    def leave(self) -> None:
-        """The client is gone: the serve must notice too."""
-        self._stop(ClientLeft())
-
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
-        self._stop(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+
+    def end(self, error: Exception) -> None:
+        """End it from outside: the serve sees its client leave, `run` raises `error`. Does nothing once it is over."""
+        if self._ending is None:
+            self._ending = error
+        if self._done.done():  # over, or between two attempts: `_open` looks at `_ending`
+            return
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        self._settle(error)
+        if self._opening is not None:
+            self._opening.reschedule(self._loop.time())
 
     # -- the serve's side (socket callbacks) -----------------------------------------------------------------------
 
@@ -115,6 +123,8 @@ class Relay:
             self._reader = StreamReader(dialect, remove, gzip)
             self.usage = self._reader.usage
             self._arm()
+        else:
+            self._is_raw_stream = status == 200 and kind.startswith(b"text/event-stream")
 
     def on_data(self, data: bytes) -> None:
         reader = self._reader
@@ -123,22 +133,27 @@ class Relay:
             return
         self._last_data = self._loop.time()
         out = reader.feed(data)
-        if self._flows:
-            if out:
-                self._write(out)
-        else:
+        if not self._flows:
             self._hold(out, reader)
+            return
+        if out:
+            self._write(out)
+        if reader.error is not None:  # the serve has told the client itself: that was the one error event
+            self.reply.wire.close_after()
+            self.reply.finish()
+            self.end(faults.from_frame(reader.error))
 
     def on_end(self) -> None:
+        self._connection = None  # it is the pool's again, and soon somebody else's
         try:
             self._end()
-        except StokerError as error:
-            self._settle(error)
+        except Exception as error:
+            self._settle(error)  # whatever it is, `run` raises it: nobody may wait for ever
         else:
             self._settle(None)
 
     def on_broken(self, reason: str) -> None:
-        connection = self._connection
+        connection, self._connection = self._connection, None
         if connection is not None and connection.is_reused and not connection.has_answered:
             self._settle(Stale())
             return
@@ -153,16 +168,21 @@ class Relay:
         """Before the first meaningful frame."""
         self._held.append(out)
         self._size += len(out)
-        if reader.error is not None and not self.reply.is_committed:
-            self._stop(faults.from_frame(reader.error))
+        if reader.error is not None:
+            self.end(faults.from_frame(reader.error))
+        elif reader.is_encoded and self.reply.is_committed:
+            self.end(faults.unusable("compressed its stream, and the client was not told that it would"))
         elif reader.is_meaningful or self._size > MAX_HELD:
-            if not self.reply.is_committed:
-                self.reply.commit(200, reply_headers(self._headers))
-            if self.reply.first_write is not None:
-                self.reply.first_write()
-            self._flows = True
-            self._write(b"".join(self._held))
-            self._held.clear()
+            self._flow()
+
+    def _flow(self) -> None:
+        """From here on each read is one write."""
+        if not self.reply.is_committed:
+            self.reply.commit(self.upstream_status, reply_headers(self._headers))
+        self.reply.begin()
+        self._flows = True
+        self._write(b"".join(self._held))
+        self._held.clear()
 
     def _write(self, out: bytes) -> None:
         wire = self.reply.wire
@@ -189,10 +209,9 @@ class Relay:
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
         wire = self.reply.wire
         if stall > 0 and silent >= stall and not wire.is_paused:
-            self._stop(faults.stalled(silent))
+            self.end(faults.stalled(silent))
             return
-        mid_frame = self._reader is not None and self._reader.partial
-        if keep_alive > 0 and silent >= keep_alive and self.reply.is_committed and not mid_frame and not wire.is_paused:
+        if keep_alive > 0 and silent >= keep_alive and self._flows and not wire.is_paused:
             self.reply.ping()
         self._arm()
 
@@ -204,11 +223,13 @@ class Relay:
             return
         self._held.append(data)
         self._size += len(data)
-        if self._size > MAX_COLLECTED and self.upstream_status < 400 and not self.reply.is_committed:
-            self.reply.commit(self.upstream_status, reply_headers(self._headers))
-            self._flows = True
-            self._write(b"".join(self._held))
-            self._held.clear()
+        if self._size > MAX_COLLECTED and self.upstream_status >= 400:
+            what = f"answered HTTP {self.upstream_status} with more than {MAX_COLLECTED} bytes"
+            self.end(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
+        elif self._size > MAX_COLLECTED and self.reply.is_committed:
+            self.end(faults.unusable("answered a request for a stream without one"))
+        elif self._size > MAX_COLLECTED or self._is_raw_stream:
+            self._flow()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -222,10 +243,6 @@ class Relay:
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
                 self._hold(b"", _meaningful(reader))
-            if reader.error is not None:
-                reply.wire.close_after()
-                reply.finish(reader.rest())
-                raise faults.from_frame(reader.error)
             if not reader.has_ended():
                 raise UpstreamError("the serve ended its stream before it was complete", code="upstream_broke")
             reply.finish(reader.rest())
@@ -242,12 +259,25 @@ class Relay:
             if reply.is_committed:
                 raise faults.refused(self.upstream_status)
         else:
+            if reply.is_committed:
+                raise faults.unusable("answered a request for a stream without one")
             self.usage = read_usage(body, gzip=_header(self._headers, b"content-encoding") in (b"gzip", b"deflate"))
-        if reply.first_write is not None:
-            reply.first_write()
+        reply.begin()
         reply.whole(self.upstream_status, reply_headers(self._headers), body)
 
     # -- steps -----------------------------------------------------------------------------------------------------
+
+    async def _open(self, target: Target) -> Connection:
+        """A new connection. Whoever ends the request meanwhile does not wait until it is made."""
+        if self._ending is not None:
+            raise self._ending
+        try:
+            async with asyncio.timeout(None) as self._opening:
+                return await self._pool.open(target)
+        except TimeoutError:
+            raise (self._ending or ClientLeft()) from None
+        finally:
+            self._opening = None
 
     async def _exchange(self, connection: Connection, outgoing: Outgoing) -> None:
         self._connection = connection
@@ -258,13 +288,6 @@ class Relay:
             if len(outgoing.body) >= 65536:
                 connection.transport.write(outgoing.body)
         await self._done
-
-    def _stop(self, error: Exception) -> None:
-        if self._done.done():  # the connection is somebody else's by now
-            return
-        if self._connection is not None:
-            self._connection.abort()
-        self._settle(error)
 
     def _settle(self, error: Exception | None) -> None:
         if self._timer is not None:
@@ -282,9 +305,10 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        connection, self._connection = self._connection, None
         if self._done.cancelled() or self._done.cancel():
-            if self._connection is not None:
-                self._connection.abort()
+            if connection is not None:
+                connection.abort()
         else:
             self._done.exception()  # seen, also when the connection could not even be made
 

@@ -44,8 +44,8 @@ class Reply:
     """See the module's docstring. `headers` are added to whatever head goes out."""
 
     __slots__ = (
-        "_commit_timer", "dialect", "first_write", "headers", "is_committed", "is_finished", "loop", "request_id",
-        "status", "streams", "wire",
+        "_has_events", "_keep_alive", "_timer", "dialect", "first_write", "headers", "is_committed", "is_finished",
+        "loop", "request_id", "status", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, dialect: Dialect | None, request_id: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -55,32 +55,40 @@ class Reply:
         self.loop = loop
         self.headers: list[tuple[bytes, bytes]] = []
         self.status = 0
-        self.streams = False
         self.is_committed = False
         self.is_finished = False
         self.first_write: Callable[[], None] | None = None
-        self._commit_timer: asyncio.TimerHandle | None = None
+        self._has_events = False
+        self._keep_alive = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
-    def expect_stream(self, commit_after: float) -> None:
-        """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200 and pings."""
-        self.streams = True
+    def expect_stream(self, commit_after: float, keep_alive: float) -> None:
+        """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200, and a ping then and
+        every `keep_alive` seconds (0 = no more) until `begin`.
+        """
+        self._keep_alive = keep_alive
         if commit_after > 0:
-            self._commit_timer = self.loop.call_later(commit_after, self._commit_early)
+            self._timer = self.loop.call_later(commit_after, self._commit_early)
 
     def commit(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Send the head of a stream."""
+        """Send the head of a reply whose body follows in pieces."""
         self._disarm()
         self.is_committed = True
+        # Only between plain events of a known dialect is there room for an event or a ping of ours
+        self._has_events = self.dialect is not None and _is_plain_stream(headers)
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode())
         self.wire.start(status, [*headers, *self.headers, request_id])
 
+    def begin(self) -> None:
+        """The serve's own bytes follow: no pings from here any more."""
+        self._disarm()
+        if self.first_write is not None:
+            self.first_write()
+
     def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a complete reply; on a stream that was committed already its body becomes the last bytes."""
+        """Send a complete reply; nothing may be committed."""
         if self.is_finished:
-            return
-        if self.is_committed:
-            self.finish(body)
             return
         self._disarm()
         self.is_finished = True
@@ -89,7 +97,8 @@ class Reply:
         self.wire.reply(status, [*headers, *self.headers, request_id], body)
 
     def ping(self) -> None:
-        self.wire.write(ping(self.dialect))
+        if self._has_events:
+            self.wire.write(ping(self.dialect))
 
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
@@ -99,11 +108,15 @@ class Reply:
             self.wire.finish(last)
 
     def fail(self, error: StokerError, close: bool = False) -> None:
-        """Tell the client: a real status while nothing is committed, else one error event and the connection closes.
+        """Tell the client: a real status while nothing is committed, else one error event (where there is no room for
+        one: no proper end) and the connection closes.
 
         `close`: the connection cannot be used again (a body was left unread).
         """
         if self.is_finished:
+            return
+        if self.is_committed and not self._has_events:
+            self.break_off()
             return
         self.is_finished = True
         self._disarm()
@@ -130,11 +143,23 @@ class Reply:
         self._disarm()
 
     def _commit_early(self) -> None:
+        self._timer = None
         if not self.is_committed and not self.is_finished:
             self.commit(200, list(SSE_HEADERS))
-            self.ping()
+            self._ping_on()
+
+    def _ping_on(self) -> None:
+        self.ping()
+        if self._keep_alive > 0:
+            self._timer = self.loop.call_later(self._keep_alive, self._ping_on)
 
     def _disarm(self) -> None:
-        if self._commit_timer is not None:
-            self._commit_timer.cancel()
-            self._commit_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _is_plain_stream(headers: list[tuple[bytes, bytes]]) -> bool:
+    given = {name: value.strip().lower() for name, value in headers}
+    encoding = given.get(b"content-encoding", b"identity")
+    return given.get(b"content-type", b"").startswith(b"text/event-stream") and encoding == b"identity"

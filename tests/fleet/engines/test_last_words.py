@@ -1,0 +1,51 @@
+"""What is shown of an engine's end is short, harmless and of use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.fleet.engines.last_words import LENGTH, last_words
+
+
+def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> tuple[str, str]:
+    (directory / "log").write_text(text)
+    return last_words(directory / "log", start, secrets)
+
+
+def test_escapes_control_characters_noise_and_repeats_are_left_out(tmp_path: Path) -> None:
+    trace = 'Traceback (most recent call last):\n  File "x.py", line 3\n   ^^^^\n'
+    assert said(tmp_path, f"\x1b[31mred\x1b[0m\n----\n{trace}red\nbell\x07\n\n")[0] == "red | bell"
+
+
+def test_only_this_starts_words_count(tmp_path: Path) -> None:
+    assert said(tmp_path, "old\nnew\n", start=4)[0] == "new"
+    assert said(tmp_path, "after rotation\n", start=10_000)[0] == "after rotation"
+    assert last_words(tmp_path / "nothing", 0) == ("", "")
+
+
+def test_long_lines_are_cut_from_the_front(tmp_path: Path) -> None:
+    text, _ = said(tmp_path, "first\n" + "x" * 700 + "\n" + "y" * 2000 + "the end\n")
+    assert len(text) == LENGTH
+    assert text.endswith("the end")
+
+
+def test_secrets_are_covered(tmp_path: Path) -> None:
+    assert said(tmp_path, "key sesame, sesame\n", secrets=("sesame", ""))[0] == "key ***, ***"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("ggml_backend_cuda: cudaMalloc failed: out of memory", "`gpu_layers`"),
+        ("couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 1", "`ss -ltnp`"),
+        ("error loading model architecture: unknown model architecture: 'zeta'", "update the engine"),
+        ("gguf_init_from_reader: failed to read key-value pairs", "download them again"),
+        ("error: unrecognized arguments: --bogus", "`extra_args`"),
+        ("all is well", ""),
+    ],
+)
+def test_what_we_have_seen_before_comes_with_advice(tmp_path: Path, line: str, advice: str) -> None:
+    hint = said(tmp_path, f"{line}\nexiting\n")[1]
+    assert (advice in hint) if advice else hint == ""
