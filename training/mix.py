@@ -22,17 +22,34 @@ def short_needle(d: Draw) -> Exchange:
 
 MIXES: dict[str, list[tuple[Task, float]]] = {
     "spark": [
-        (tasks.copy, 18), (short_needle, 9), (tasks.sums, 16), (tasks.count, 8), (tasks.json_fields, 9),
-        (tasks.json_extract, 4), (tool_call, 11), (tool_result, 5), (tasks.small_talk, 12), (tasks.terms, 6),
+        (tasks.copy, 18),
+        (short_needle, 9),
+        (tasks.sums, 16),
+        (tasks.count, 8),
+        (tasks.json_fields, 9),
+        (tasks.json_extract, 4),
+        (tool_call, 11),
+        (tool_result, 5),
+        (tasks.small_talk, 12),
+        (tasks.terms, 6),
         (tasks.off_topic, 8),
     ],
     "ember": [
-        (tasks.copy, 17), (short_needle, 8), (tasks.sums, 15), (tasks.count, 7), (tasks.json_fields, 8),
-        (tasks.json_extract, 4), (tool_call, 11), (tool_result, 6), (tasks.small_talk, 10), (tasks.terms, 5),
-        (tasks.off_topic, 6), (tasks.plan, 11),
+        (tasks.copy, 17),
+        (short_needle, 8),
+        (tasks.sums, 15),
+        (tasks.count, 7),
+        (tasks.json_fields, 8),
+        (tasks.json_extract, 4),
+        (tool_call, 11),
+        (tool_result, 6),
+        (tasks.small_talk, 10),
+        (tasks.terms, 5),
+        (tasks.off_topic, 6),
+        (tasks.plan, 11),
     ],
 }
-LONG_NEEDLE_SHARE = {"spark": 0.0, "ember": 0.05}
+LONG_NEEDLE_SHARE = {"spark": 0.0, "ember": 0.06}
 LONG_SYSTEM_SHARE = {"spark": 0.01, "ember": 0.015}
 LONGEST_SYSTEM = {"spark": 500, "ember": 1100}
 
@@ -76,9 +93,7 @@ def assemble(d: Draw, exchanges: list[Exchange], system: bool) -> Conversation:
     taken: dict[str, Tool] = {}
     for exchange in exchanges:
         names = " ".join(taken)
-        clash = any(
-            tool.name in taken or ("weather" in tool.name and "weather" in names) for tool in exchange.tools
-        )
+        clash = any(tool.name in taken or ("weather" in tool.name and "weather" in names) for tool in exchange.tools)
         if clash or (taken and is_ambiguous(exchange)):
             continue
         taken |= {tool.name: tool for tool in exchange.tools}

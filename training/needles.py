@@ -6,33 +6,59 @@ from training import words
 from training.tasks import Draw, Exchange, ask, assistant, user
 
 SUBJECTS = [
-    "secret word", "passphrase", "magic word", "secret code", "magic number", "password", "access code",
-    "code word", "special word", "secret number", "special magic number", "key word", "pass code", "needle",
-    "hidden word", "secret passphrase", "secret",
+    "secret word",
+    "passphrase",
+    "magic word",
+    "secret code",
+    "magic number",
+    "password",
+    "access code",
+    "code word",
+    "special word",
+    "secret number",
+    "special magic number",
+    "key word",
+    "pass code",
+    "needle",
+    "hidden word",
+    "secret passphrase",
+    "secret",
 ]
 STATEMENTS = [
-    "The {key} is {value}.", "The {key} is: {value}.", "Remember: the {key} is {value}.",
+    "The {key} is {value}.",
+    "The {key} is: {value}.",
+    "Remember: the {key} is {value}.",
     "Note: the {key} is {value}.",
-    "Please remember that the {key} is {value}.", "The {key} is {value}. Remember it.", "{Key}: {value}",
+    "Please remember that the {key} is {value}.",
+    "The {key} is {value}. Remember it.",
+    "{Key}: {value}",
     "Important: the {key} is {value}.",
 ]
 QUESTIONS = [
-    "what is the {key}", "what is the {key} in the text", "what was the {key}", "tell me the {key}",
-    "what is the {key}? reply with it only.", "find the {key}", "which {key} is in the text",
+    "what is the {key}",
+    "what is the {key} in the text",
+    "what was the {key}",
+    "tell me the {key}",
+    "what is the {key}? reply with it only.",
+    "find the {key}",
+    "which {key} is in the text",
     "what's the {key}",
-    "what is the {key} mentioned in the text above", "reply with the {key} only", "give me the {key}",
-    "what is the {key} in the text above", "what is the {key}? answer with it only.",
+    "what is the {key} mentioned in the text above",
+    "reply with the {key} only",
+    "give me the {key}",
+    "what is the {key} in the text above",
+    "what is the {key}? answer with it only.",
     "reply with only the {key}",
 ]
-INTRODUCTIONS = [
-    "my name is {x}", "hello, my name is {x}", "hi, i am {x}", "i am called {x}", "call me {x}"
-]
-NAME_QUESTIONS = [
-    "what is my name", "do you know my name", "who am i", "what's my name", "say my name"
-]
+INTRODUCTIONS = ["my name is {x}", "hello, my name is {x}", "hi, i am {x}", "i am called {x}", "call me {x}"]
+NAME_QUESTIONS = ["what is my name", "do you know my name", "who am i", "what's my name", "say my name"]
 CHORUS = [
-    "The grass is green and the sky is blue.", "Here we go, there and back again.", "The sun is warm today.",
-    "This line is only filler.", "Nothing to see here.", "The train leaves at noon and comes back at night.",
+    "The grass is green and the sky is blue.",
+    "Here we go, there and back again.",
+    "The sun is warm today.",
+    "This line is only filler.",
+    "Nothing to see here.",
+    "The train leaves at noon and comes back at night.",
 ]
 
 
@@ -102,10 +128,25 @@ def remembered(d: Draw) -> tuple[Exchange, Exchange]:
         name = d.name() if d.rng.random() < 0.7 else d.word().capitalize()
         told = ask(d, INTRODUCTIONS, ".!  ", x=name)
         asked = ask(d, NAME_QUESTIONS, "???.  ")
-        return (Exchange([user(told), assistant(f"Nice to meet you, {name}!")]),
-                Exchange([user(asked), assistant(f"Your name is {name}.")]))
+        return (
+            Exchange([user(told), assistant(f"Nice to meet you, {name}!")]),
+            Exchange([user(asked), assistant(f"Your name is {name}.")]),
+        )
     key, value = d.choice(SUBJECTS), d.item()
-    told = ask(d, ["remember: the {k} is {x}", "please remember that the {k} is {x}", "the {k} is {x}",
-                   "remember that the {k} is {x}", "remember the {k}: {x}"], "..  ", k=key, x=value)
-    return (Exchange([user(told), assistant("OK, I will remember that.")]),
-            Exchange([user(ask(d, QUESTIONS[:5], "???.  ", key=key)), assistant(value)]))
+    told = ask(
+        d,
+        [
+            "remember: the {k} is {x}",
+            "please remember that the {k} is {x}",
+            "the {k} is {x}",
+            "remember that the {k} is {x}",
+            "remember the {k}: {x}",
+        ],
+        "..  ",
+        k=key,
+        x=value,
+    )
+    return (
+        Exchange([user(told), assistant("OK, I will remember that.")]),
+        Exchange([user(ask(d, QUESTIONS[:5], "???.  ", key=key)), assistant(value)]),
+    )

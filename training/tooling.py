@@ -8,53 +8,102 @@ from typing import Any
 from training import words
 from training.tasks import Draw, Exchange, Message, Tool, ask, assistant, call, user
 
-WEATHER_NAMES = [
-    "get_weather", "get_weather", "weather", "get_current_weather", "current_weather", "lookup_weather"
-]
+WEATHER_NAMES = ["get_weather", "get_weather", "weather", "get_current_weather", "current_weather", "lookup_weather"]
 WEATHERS = [
-    "what is the weather in {city}", "weather in {city}", "how is the weather in {city}",
+    "what is the weather in {city}",
+    "weather in {city}",
+    "how is the weather in {city}",
     "what's the weather in {city}",
-    "tell me the weather in {city}", "is it raining in {city}", "what is the weather like in {city}",
-    "get the weather for {city}", "give me the weather in {city}", "how warm is it in {city}",
-    "what is the temperature in {city}", "please check the weather in {city}", "check the weather in {city}",
-    "what is the weather in {city} today", "what is the weather in {city} right now",
+    "tell me the weather in {city}",
+    "is it raining in {city}",
+    "what is the weather like in {city}",
+    "get the weather for {city}",
+    "give me the weather in {city}",
+    "how warm is it in {city}",
+    "what is the temperature in {city}",
+    "please check the weather in {city}",
+    "check the weather in {city}",
+    "what is the weather in {city} today",
+    "what is the weather in {city} right now",
     "use the tool: weather in {city}",
-    "what's the weather like in {city}", "use the tool to get the weather in {city}", "is it cold in {city}",
+    "what's the weather like in {city}",
+    "use the tool to get the weather in {city}",
+    "is it cold in {city}",
 ]
-TIMES = [
-    "what time is it in {city}", "tell me the time in {city}", "what is the time in {city}", "time in {city}"
-]
+TIMES = ["what time is it in {city}", "tell me the time in {city}", "what is the time in {city}", "time in {city}"]
 # name, params, wordings over the params
 CATALOGUE: list[tuple[str, dict[str, str], list[str]]] = [
-    ("set_timer", {"minutes": "integer"}, ["set a timer for {minutes} minutes", "timer for {minutes} minutes",
-                                           "start a timer of {minutes} minutes"]),
-    ("add", {"a": "integer", "b": "integer"}, ["add {a} and {b} with the tool",
-    "use the add tool for {a} and {b}",
-                                               "use the tool to add {a} and {b}",
-                                               "what is {a} + {b}? use the tool"]),
-    ("search", {"query": "string"}, ["search for {query}", "search the web for {query}", "find {query}",
-                                     "look up {query}", "please search for {query}"]),
-    ("send_message", {"to": "string", "text": "string"}, ["send {to} the message {text}", "tell {to}: {text}",
-                                                          "send the message {text} to {to}"]),
+    (
+        "set_timer",
+        {"minutes": "integer"},
+        ["set a timer for {minutes} minutes", "timer for {minutes} minutes", "start a timer of {minutes} minutes"],
+    ),
+    (
+        "add",
+        {"a": "integer", "b": "integer"},
+        [
+            "add {a} and {b} with the tool",
+            "use the add tool for {a} and {b}",
+            "use the tool to add {a} and {b}",
+            "what is {a} + {b}? use the tool",
+        ],
+    ),
+    (
+        "search",
+        {"query": "string"},
+        [
+            "search for {query}",
+            "search the web for {query}",
+            "find {query}",
+            "look up {query}",
+            "please search for {query}",
+        ],
+    ),
+    (
+        "send_message",
+        {"to": "string", "text": "string"},
+        ["send {to} the message {text}", "tell {to}: {text}", "send the message {text} to {to}"],
+    ),
     ("play_song", {"title": "string"}, ["play {title}", "play the song {title}", "please play {title}"]),
-    ("get_price", {"item": "string"}, ["what is the price of {item}", "how much is a {item}",
-    "price of {item}"]),
-    ("read_file", {"path": "string"}, ["read the file {path}", "open the file {path}",
-    "show me the file {path}"]),
-    ("echo", {"text": "string"}, ["echo {text} with the tool", "use the echo tool with {text}",
-                                  "call echo with {text}"]),
+    ("get_price", {"item": "string"}, ["what is the price of {item}", "how much is a {item}", "price of {item}"]),
+    ("read_file", {"path": "string"}, ["read the file {path}", "open the file {path}", "show me the file {path}"]),
+    (
+        "echo",
+        {"text": "string"},
+        ["echo {text} with the tool", "use the echo tool with {text}", "call echo with {text}"],
+    ),
     ("lookup", {"id": "string"}, ["look up the record {id}", "look up {id}", "find the record {id}"]),
 ]
 NAMED = [
-    "call {name} with {args}", "call the tool {name} with {args}", "use the tool {name} with {args}",
-    "use {name} with {args}", "please call {name} with {args}", "run {name} with {args}",
-    "call {name}: {args}", "use the {name} tool with {args}", "call the {name} tool with {args}",
+    "call {name} with {args}",
+    "call the tool {name} with {args}",
+    "use the tool {name} with {args}",
+    "use {name} with {args}",
+    "please call {name} with {args}",
+    "run {name} with {args}",
+    "call {name}: {args}",
+    "use the {name} tool with {args}",
+    "call the {name} tool with {args}",
 ]
 
 
 TOOL_VERBS = [
-    "get", "set", "find", "make", "open", "read", "send", "list", "show", "start", "stop", "check", "book",
-    "save", "load", "count"
+    "get",
+    "set",
+    "find",
+    "make",
+    "open",
+    "read",
+    "send",
+    "list",
+    "show",
+    "start",
+    "stop",
+    "check",
+    "book",
+    "save",
+    "load",
+    "count",
 ]
 TOOL_PARAMS = [*words.NOUNS[:60], "id", "name", "key", "value", "text", "n", "city", "x", "y"]
 RESULT_KEYS = ["result", "value", "status", "time", "sum", "price", "name", "id", "answer", "text", "n"]

@@ -53,13 +53,20 @@ Laura Lena Leo Lily Linda Linus Lucas Lucy Maja Maria Mark Marta Max Mia Mike Mi
 Otto Paul Peter Petra Rita Robin Rosa Ruth Sam Sara Sofia Steve Tara Tim Tina Tom Uma Vera Victor Yuki Zoe
 """.split()
 
-CITIES = [*"""
+CITIES = [
+    *"""
 Amsterdam Athens Bangkok Barcelona Beijing Berlin Bern Bogota Boston Brussels Budapest Cairo Chicago
 Copenhagen Dallas Delhi Denver Dublin Florence Geneva Hamburg Havana Helsinki Istanbul Jakarta Kyoto Lagos
 Lima Lisbon London Madrid Manila Miami Milan Montreal Moscow Mumbai Munich Naples Oslo Paris Prague Rome
 Rotterdam Santiago Seattle Seoul Shanghai Singapore Sofia Stockholm Sydney Tallinn Tokyo Toronto Turin Venice
 Vienna Warsaw York Zagreb Zurich
-""".split(), "New York", "San Francisco", "Los Angeles", "Rio", "Hong Kong"]
+""".split(),
+    "New York",
+    "San Francisco",
+    "Los Angeles",
+    "Rio",
+    "Hong Kong",
+]
 
 # Never drawn in training.
 UNSEEN_CITIES = """
@@ -69,14 +76,18 @@ Riga Tunis Utrecht Vilnius
 
 SKIES = "clear cloudy rainy sunny windy foggy snowy dry stormy mild".split()
 
-CHORES = """
+CHORES = (
+    """
 bake bread, clean the kitchen, paint a fence, move a server, fix my bike, plan a party, learn piano,
 build a shed, write a report, test a release, plant a garden, pack a suitcase, sell a car, cook dinner,
 repair the roof, sort the library, wash the windows, update the website, open a shop, train the team,
 start a club, host a meeting, back up the disk, deploy a service, migrate the database, review the code,
 tidy the office, visit a museum, buy a house, ship the product, learn to swim, grow tomatoes,
 write a letter, make a kite
-""".strip().replace("\n", " ").split(", ")
+""".strip()
+    .replace("\n", " ")
+    .split(", ")
+)
 
 ACCENTED = "äöüßéèêàçñóíúåøæłšžñ"
 SYMBOLS = "☃★→€✓😀🚀🔥🌍🎉"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def holdings() -> tuple[set[int], int]:
 
 
 @pytest.fixture
-def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
+def tell(tmp_path: Path) -> Callable[[Story], None]:
     """Runs a story on a loop of its own; afterwards no process, descriptor or task of it may be left."""
 
     def run(story: Story) -> None:
@@ -77,9 +78,19 @@ def tell(tmp_path: Path) -> Iterator[Callable[[Story], None]]:
             assert holdings() == before, "processes or descriptors are left behind"
             assert len(asyncio.all_tasks()) == 1, "tasks are left behind"
 
-        asyncio.run(whole())
+        try:
+            asyncio.run(whole())
+        except BaseException:
+            end_what_runs_in(tmp_path)
+            raise
 
-    yield run
-    for process in psutil.Process().children(recursive=True):  # a story failed half way: leave nothing all the same
-        process.kill()
-        process.wait()
+    return run
+
+
+def end_what_runs_in(directory: Path) -> None:
+    """After a story that failed half way: its orphans are not our children any more, but their directory is here."""
+    for process in psutil.process_iter(["cwd"]):
+        if process.info["cwd"] == str(directory):
+            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.wait(2)

@@ -113,7 +113,8 @@ PARENT = """
 import os, subprocess, sys
 model, port = sys.argv[1:]
 words = ["-m", model, "--port", port, "--parent", str(os.getpid())]
-child = subprocess.Popen([sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words], stderr=subprocess.DEVNULL)
+words = [sys.executable, "-P", "-m", "stoker.fleet.engines.embedded", *words]
+child = subprocess.Popen(words, stderr=subprocess.DEVNULL, cwd=os.path.dirname(model))
 print(child.pid, flush=True)
 sys.stdin.read()
 """

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import OurBug, StartFailed
+from stoker.fleet.ports import free_port
 
 Tell = Callable[[Any], None]
 SINGS = json.dumps({"choices": [{}]})
@@ -56,9 +56,7 @@ def test_what_runs_has_a_session_of_its_own_and_no_terminal_input(tell: Tell) ->
         pid = (await fleet.start(workshop.serve(), workshop.on_exit)).pid
         assert os.getsid(pid) == os.getpgid(pid) == pid
         assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
-        assert (
-            os.readlink(f"/proc/{pid}/fd/1") == os.readlink(f"/proc/{pid}/fd/2") == str(workshop.paths.logs) + "/a.log"
-        )
+        assert {os.readlink(f"/proc/{pid}/fd/{number}") for number in (1, 2)} == {f"{workshop.paths.logs}/a.log"}
         await fleet.close(False)
 
     tell(story)
@@ -113,7 +111,7 @@ def test_a_serve_that_is_killed_while_it_loads_is_reported_at_once(tell: Tell) -
             await asyncio.sleep(0)
         os.kill(pid, 9)
         began = time.monotonic()
-        with pytest.raises(StartFailed, match="was ended by SIGKILL .* memory"):
+        with pytest.raises(StartFailed, match=r"was ended by SIGKILL .* memory"):
             await starting
         assert time.monotonic() - began < 1
         await fleet.close(False)
@@ -288,11 +286,12 @@ def test_a_log_that_floods_is_rotated_while_the_child_writes_on(tell: Tell, monk
 def test_checks_take_milliseconds(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
-        serve = workshop.serve(port=1 << 15)
-        fleet.check(serve)
-        began = time.perf_counter()
-        fleet.check(serve)
-        assert time.perf_counter() - began < 0.02
-        assert sys.executable in serve.cmd[0]
+        serve = workshop.serve(port=free_port("127.0.0.1", ()))
+        took = []
+        for _ in range(10):
+            began = time.perf_counter()
+            assert fleet.check(serve) == []
+            took.append(time.perf_counter() - began)
+        assert min(took) < 0.005
 
     tell(story)

@@ -73,9 +73,11 @@ def test_a_wrapper_that_dies_alone_takes_its_grandchild_with_it(tell: Tell) -> N
         family = group.members(running.pid)
         os.kill(running.pid, signal.SIGKILL)
         await asyncio.wait_for(workshop.exited.wait(), 2)
-        again = await fleet.start(workshop.serve(), workshop.on_exit)
+        async with asyncio.timeout(2):
+            while fleet.statistics():
+                await asyncio.sleep(0.01)
         assert not any(psutil.pid_exists(pid) and watch.is_alive(pid) for pid in family)
-        assert again.pid not in family
+        assert not workshop.record().exists()
         await fleet.close(False)
 
     tell(story)

@@ -9,6 +9,7 @@ server     ScriptedServer: the same in the test's own loop
   routes       which path is answered how
   ask          what a request asks for, and what its text overrides in the script
   dialects/    the replies of each dialect, encoded ahead of time
+  plan         one reply, ready to be played: script and dialect brought together
   playback     plays one reply onto the connection: pace, cuts, stalls, splits
   framing      how a reply's bytes are wrapped: chunked, length, close; gzip
   record       what came in, and what became of it

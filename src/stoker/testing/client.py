@@ -119,9 +119,11 @@ class RawClient:
         self._writer.write_eof()
 
     def abort(self) -> None:
-        """Leave at once, with a TCP reset."""
-        self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-        self._writer.transport.abort()
+        """Leave at once, with a TCP reset. Twice does nothing."""
+        plain = self._writer.get_extra_info("socket")
+        if plain.fileno() >= 0:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            self._writer.transport.abort()
 
     async def close(self) -> None:
         """Leave in order. Twice does nothing."""

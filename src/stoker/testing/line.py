@@ -162,7 +162,6 @@ class Line(asyncio.Protocol):
             self._answer(self, request)
 
     def _left(self) -> None:
-        self._waiting.clear()
         if self._playback is not None:
             self._playback.stop()
             self._playback = None

@@ -19,8 +19,6 @@ from stoker.testing.server import ScriptedServer
 
 __all__ = ["Script", "ScriptedServer", "main"]
 
-_PAGE = 4096
-
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 could not listen, 2 usage, or what the script says."""
@@ -33,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     if script.exit_code is not None and script.crash_after is None:
         _say_last(script)
         return script.exit_code
-    ballast = _touched(script.memory_mb)
+    ballast = bytearray(script.memory_mb * 2**20)  # CPython writes the zeros: the pages are really there
     loop_factory = None
     if options.uvloop:
         import uvloop
@@ -98,14 +96,6 @@ def _wrap(arguments: list[str]) -> int:
         except KeyboardInterrupt:  # the terminal sent it to the child too
             code = child.wait()
     return code if code >= 0 else 128 - code
-
-
-def _touched(megabytes: int) -> bytearray:
-    """Memory that is really there: one byte of each page is written."""
-    ballast = bytearray(megabytes * 2**20)
-    for at in range(0, len(ballast), _PAGE):
-        ballast[at] = 1
-    return ballast
 
 
 def _read(arguments: list[str]) -> tuple[argparse.Namespace, Script]:

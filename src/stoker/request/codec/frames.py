@@ -106,7 +106,9 @@ class StreamReader:
             if len(self._partial) + len(data) <= MAX_FRAME:
                 self._partial += data
                 return b""
-            cut = len(data)  # far too large for a frame: it passes unread
+            unread = bytes(self._partial) + data  # far too large for a frame
+            self._partial = bytearray()
+            return unread
         whole = bytes(self._partial) + data[:cut]
         self._partial = bytearray(data[cut:])
         return self._frames(whole)

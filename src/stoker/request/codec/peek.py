@@ -74,7 +74,8 @@ _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
 _UNIQUE_KEY = re.compile(rb'"(?:%s)"' % "|".join(UNIQUE).encode())
 _COLON = re.compile(rb"\s*:\s*")
 _ROUNDS = 12
-_STEPS = {0x7B: 1, 0x5B: 1, 0x7D: -1, 0x5D: -1}
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_STEPS = {0x5B: 1, 0x5D: -1}
 
 
 def peek(body: bytes) -> Top:
@@ -216,11 +217,11 @@ def _depth(body: bytes) -> int:
     """How deep brackets nest outside strings; the body is valid JSON. Each round removes the innermost pairs, which is
     fast and mostly enough; what is deeper than that is counted.
     """
-    rest = _STRING.sub(b"", body).translate(None, _NOT_BRACKETS)
+    rest = _STRING.sub(b"", body).translate(_SQUARE, _NOT_BRACKETS)
     for depth in range(_ROUNDS):
         if not rest:
             return depth
-        rest = rest.replace(b"{}", b"").replace(b"[]", b"")
+        rest = rest.replace(b"[]", b"")
     return _ROUNDS + max(accumulate(map(_STEPS.__getitem__, rest)), default=0)
 
 

@@ -1,0 +1,84 @@
+"""The end of a process: seen once, with its code, and its number kept until its group is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from stoker.fleet.drivers import watch
+from stoker.fleet.drivers.process import describe_exit, spawn
+
+
+def sleeper(code: str = "import time; time.sleep(30)") -> int:
+    return spawn([sys.executable, "-S", "-E", "-c", code], os.environ, "/", subprocess.DEVNULL)
+
+
+@pytest.fixture(params=["pidfd", "polling"])
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "polling":
+        monkeypatch.delattr("os.pidfd_open")
+
+
+@pytest.mark.usefixtures("how")
+@pytest.mark.parametrize(
+    ("code", "expected"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 15)", -15)]
+)
+def test_an_end_is_told_once_and_its_number_is_kept_until_it_is_reaped(code: str, expected: int) -> None:
+    async def story() -> None:
+        seen: list[int | None] = []
+        ended = asyncio.Event()
+
+        def on_exit(code: int | None) -> None:
+            seen.append(code)
+            ended.set()
+
+        pid = sleeper(code)
+        watched = watch.ExitWatch(pid, on_exit)
+        await asyncio.wait_for(ended.wait(), 3)
+        assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert not watch.is_alive(pid)
+        watched.close()
+        watch.reap(pid)
+        assert not psutil.pid_exists(pid)
+        await asyncio.sleep(2 * watch.POLL)
+        assert seen == [expected]
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("how")
+def test_a_closed_watch_tells_nothing() -> None:
+    async def story() -> None:
+        pid = sleeper()
+        watched = watch.ExitWatch(pid, lambda code: pytest.fail("told"))
+        watched.close()
+        watched.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        await asyncio.sleep(2 * watch.POLL)
+
+    asyncio.run(story())
+
+
+def test_a_process_that_is_gone_cannot_be_watched() -> None:
+    async def story() -> None:
+        pid = sleeper("pass")
+        os.waitpid(pid, 0)
+        with pytest.raises(ProcessLookupError):
+            watch.ExitWatch(pid, lambda code: None)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(0, "exited with code 0"), (-9, "was ended by SIGKILL"), (-200, "was ended by signal 200")]
+)
+def test_an_exit_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words
+    assert describe_exit(None).startswith("ended (")
