@@ -278,7 +278,7 @@ def _logging(settings: Settings) -> Iterator[None]:
         Path(settings.paths.logs) / "stoker.log", maxBytes=settings.paths.log_bytes, backupCount=1, delay=True
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    loggers = [logging.getLogger("stoker"), logging.getLogger("uvicorn.error")]
+    loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO if logger.name == "stoker" else logging.ERROR)

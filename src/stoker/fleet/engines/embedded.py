@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -18,6 +19,7 @@ KEY_VARIABLE = "STOKER_ENGINE_KEY"
 _PR_SET_PDEATHSIG = 1
 _REFUSED = 2
 _FAILED = 1
+_LOG_LAG = 0.2
 
 
 class _Refused(Exception):
@@ -93,6 +95,8 @@ def main(words: Sequence[str]) -> int:
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, options))  # returns once the model is loaded and it listens
     except RuntimeError:
+        # llama.cpp writes its log from a thread that nobody can join; what it has not written yet, we would cut off.
+        time.sleep(_LOG_LAG)
         return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}; it says why above")
     while server is not None:
         signal.pause()

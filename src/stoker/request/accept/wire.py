@@ -8,6 +8,7 @@ uvicorn is listed in `HOOKS` and held by a contract test; uvicorn is pinned to a
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,11 +17,14 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HOOKS = {
     HttpToolsProtocol: (
-        "connection_made", "connection_lost", "on_headers_complete", "on_message_complete", "on_response_complete",
+        "connection_made", "connection_lost", "data_received", "on_headers_complete", "on_message_complete", "on_response_complete",
         "resume_writing",
     ),
     RequestResponseCycle: ("run_asgi", "send", "receive"),
 }  # fmt: skip
+_HEAD = 16384
+"""Bytes of a read in which a head is looked through."""
+_UPGRADE = re.compile(rb"(\r\n)upgrade:", re.IGNORECASE)
 
 
 class WireProtocol(HttpToolsProtocol):
@@ -33,6 +37,11 @@ class WireProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.unfinished: set[Wire] = set()
         """Requests whose reply is not complete; more than one if the client pipelines."""
+
+    def data_received(self, data: bytes) -> None:
+        if (self.cycle is None or not self.cycle.more_body) and b"pgrade:" in data[:_HEAD]:
+            data = _without_upgrade(data)
+        super().data_received(data)
 
     def connection_made(self, transport: Any) -> None:
         sock = transport.get_extra_info("socket")
@@ -64,6 +73,16 @@ class WireProtocol(HttpToolsProtocol):
         for wire in list(self.unfinished):
             if wire.on_resume is not None:
                 wire.on_resume()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """A head without its offer to speak another protocol, which a server may pass over (RFC 9110, 7.8).
+
+    httptools takes what follows such a head for the other protocol, and the body would be lost. Java's client offers
+    h2c with every request.
+    """
+    head, blank, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(rb"\1x-asked:", head) + blank + rest
 
 
 class Wire:
