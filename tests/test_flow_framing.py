@@ -7,10 +7,10 @@ import gzip
 import json
 
 import pytest
-from test_flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
 from stoker.domain.serve import Serve
 from stoker.testing.client import FramingError, RawClient, Reply, compose
+from test_flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
 OK = {"choices": [], "ok": True}
 BODY = b'{"model":"a","messages":[]}'
@@ -46,7 +46,9 @@ async def is_closed(client: RawClient) -> bool:
 @story()
 async def test_a_chunked_body_is_served(stage: Stage) -> None:
     client = await stage.client()
-    chunks = b"5;ext=1\r\n" + BODY[:5] + b"\r\n" + b"%x\r\n%b\r\n" % (len(BODY) - 5, BODY[5:]) + b"0\r\nx-trailer: 1\r\n\r\n"
+    chunks = (
+        b"5;ext=1\r\n" + BODY[:5] + b"\r\n" + b"%x\r\n%b\r\n" % (len(BODY) - 5, BODY[5:]) + b"0\r\nx-trailer: 1\r\n\r\n"
+    )
     head = post(CHAT, b"", "transfer-encoding: chunked")
     for piece in (head, chunks[:3], chunks[3:20], chunks[20:]):
         await client.send(piece)
@@ -282,7 +284,9 @@ async def test_a_large_reply_that_breaks_off_has_no_proper_end(stage: Stage) -> 
     client = await stage.client()
     await client.send(ask(stream=True))
     talk = await stage.asked()
-    talk.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000000\r\n\r\n" + b"x" * 6_000_000)
+    talk.send(
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9000000\r\n\r\n" + b"x" * 6_000_000
+    )
     head = await client.head()
     assert head.status == 200
     talk.close()

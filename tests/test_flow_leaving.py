@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from test_flow_stage import CHAT, Stage, a_serve, ask, story
 
 from stoker.domain.serve import Slot
 from stoker.testing.client import RawClient, compose
 from stoker.testing.fleet import FakeFleet
+from test_flow_stage import CHAT, Stage, a_serve, ask, story
 
 LARGE = "x" * 300_000
 

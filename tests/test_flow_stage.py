@@ -153,7 +153,9 @@ def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...]
 class Stage:
     """Assembles everything; `asked()` is the next request that reaches the model."""
 
-    def __init__(self, front: dict[str, Any], serves: tuple[Serve, ...], slots: tuple[Slot, ...], fleet: FakeFleet) -> None:
+    def __init__(
+        self, front: dict[str, Any], serves: tuple[Serve, ...], slots: tuple[Slot, ...], fleet: FakeFleet
+    ) -> None:
         self.front_door = FrontDoor(**front)
         self.serves = serves
         self.slots = slots
@@ -213,7 +215,8 @@ class Stage:
             "active": len(self.flow.active),
             "seated": sum(len(seat.leases) + len(seat.queue) for seat in seats),
             "callers": sum(caller.active for _, caller in self.door._callers) + self.door._open.active,
-            "upstream calls": sum(not line.gone.is_set() for line in self.lines) - sum(map(len, self.pool._idle.values())),
+            "upstream calls": sum(not line.gone.is_set() for line in self.lines)
+            - sum(map(len, self.pool._idle.values())),
         }
 
     async def quiet(self) -> None:
@@ -261,7 +264,11 @@ Story = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
 def story(
-    *serves: Serve, slots: tuple[Slot, ...] = (), fleet: Callable[[], FakeFleet] = FakeFleet, plain: bool = False, **front: Any
+    *serves: Serve,
+    slots: tuple[Slot, ...] = (),
+    fleet: Callable[[], FakeFleet] = FakeFleet,
+    plain: bool = False,
+    **front: Any,
 ) -> Callable[[Story], Callable[[], None]]:
     """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop)."""
 

@@ -79,8 +79,11 @@ def run(
         held.callback(_close, sockets)
         if state.note is not None:
             announce(state.note)
-        application = Application(settings, state.decisions_path, announce, reload, force, leave_running)
-        return _event_loop()(application.serve(sockets))
+        application = Application(settings, state, announce, reload, force, leave_running)
+        try:
+            return _event_loop()(application.serve(sockets))
+        except KeyboardInterrupt:  # before uvicorn took the signals over
+            return 130
 
 
 class Application:
@@ -89,7 +92,7 @@ class Application:
     def __init__(
         self,
         settings: Settings,
-        decisions: Path,
+        state: StateDir,
         announce: Announce,
         reload: Callable[[], Settings] | None,
         force: frozenset[str],
@@ -100,16 +103,16 @@ class Application:
         self._read = reload
         self._force = force
         self._leave_running = leave_running
-        self._decisions = decisions
+        self._state = state
 
     async def serve(self, sockets: list[socket.socket]) -> int:
         """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
         settings = self.settings
         clock: Clock = SystemClock()
         self.pool = Pool()
-        self.store = DecisionLog(self._decisions, settings.paths.decisions)
+        self.store = DecisionLog(self._state.decisions_path, settings.paths.decisions)
         self.metrics = Metrics()
-        supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"))
+        supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"), self._state.signing_key)
         self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop)
         self.conductor.forced |= self._force
         names = Names(settings.serves)
@@ -119,13 +122,13 @@ class Application:
         gc.collect()
         gc.freeze()  # what lives as long as the program is not looked through again
         gc.set_threshold(GC_THRESHOLD, 20, 20)
-        server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace)
-        adopting = asyncio.get_running_loop().create_task(self._begin(), name="begin")
+        server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace, self._opened)
         try:
+            # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
+            for name in await self.conductor.begin():
+                self._announce(f"adopted {name}, which was still running")
             await server.serve(sockets)
         finally:
-            adopting.cancel()
-            await asyncio.gather(adopting, return_exceptions=True)
             await self.conductor.close(self._leave_running)
             self.pool.close()
             self.store.close()
@@ -148,11 +151,8 @@ class Application:
             timeout_graceful_shutdown=max(1, round(self.settings.front_door.shutdown_grace) + 2),
         )
 
-    async def _begin(self) -> None:
+    def _opened(self) -> None:
         door = self.settings.front_door
-        adopted = await self.conductor.begin()
-        for name in adopted:
-            self._announce(f"adopted {name}, which was still running")
         self._announce(f"listening on http://{door.host}:{door.port}")
         if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
             self._announce(f'warning: auth = "none" on {door.host}: whoever reaches this port may use your models')
@@ -198,12 +198,17 @@ class Application:
 class _Server(uvicorn.Server):
     """uvicorn's server with Stoker's way to stop."""
 
-    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float) -> None:
+    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float, opened: Callable[[], None]) -> None:
         super().__init__(config)
+        self._opened = opened
         self._conductor = conductor
         self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._opened()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends. Not kept for raising again: an orderly end is exit code 0."""

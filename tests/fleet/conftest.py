@@ -41,7 +41,7 @@ class Workshop:
 
     def supervisor(self) -> Supervisor:
         """As a control plane that has just started."""
-        return Supervisor(self.paths, RealClock(), logging.getLogger("test.fleet"))
+        return Supervisor(self.paths, RealClock(), logging.getLogger("test.fleet"), lambda: bytes(32))
 
     def on_exit(self, name: str, detail: str) -> None:
         self.exits.append((name, detail))

@@ -161,7 +161,7 @@ def test_the_record_is_private_and_holds_no_secret(tell: Tell) -> None:
         running = await fleet.start(workshop.serve("--key", "{key}"), workshop.on_exit)
         state = workshop.directory / "state"
         files = [path for path in state.rglob("*") if path.is_file()]
-        assert {path.name for path in files} == {"signing.key", "a.json"}
+        assert {path.name for path in files} == {"a.json"}
         assert all(oct(path.stat().st_mode)[-3:] == "600" for path in files)
         assert running.target.key
         assert running.target.key not in workshop.record().read_text()

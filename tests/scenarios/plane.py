@@ -47,14 +47,14 @@ def serve(name: str, script: Script | None = None, **keys: object) -> str:
     """A [[serve]] table; scripted unless it says otherwise. `cmd=None` leaves the command out."""
     given: dict[str, object] = {"name": name, "engine": "openai", "slot": "gpu0", "dialects": DIALECTS}
     given["cmd"] = replace(script or Script(), id=name).command("{port}")
-    given |= {"stop_grace": "2s", "max_active": 8, **keys}
+    given |= {"stop_grace": "2s", "parallel": 8, **keys}
     return "\n".join(["[[serve]]", *(f"{key} = {toml(value)}" for key, value in given.items() if value is not None)])
 
 
 def llama(name: str, model: str = "spark", **keys: object) -> str:
     """A [[serve]] table for the embedded llama.cpp with one of the shipped models."""
     given: dict[str, object] = {"engine": "llama.cpp", "model": str(MODELS / f"{model}.gguf"), "embedded": True}
-    given |= {"context": 1024, "parallel": 2, "threads": 1, "cmd": None, "dialects": None, "max_active": None}
+    given |= {"context": 1024, "parallel": 2, "threads": 1, "cmd": None, "dialects": None}
     return serve(name, **{**given, **keys})
 
 

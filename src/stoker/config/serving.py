@@ -101,5 +101,5 @@ def _check_cmd(doc: Document, entry: Entry, cmd: list[str]) -> None:
         if hint:
             near = True
             doc.problem(path, f"{{{word[:40]}}} is not filled in{hint}")
-    if "port" not in words and entry.lacks(doc, "port") and not near:
+    if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
         doc.problem(path, "has no {port} in it, and there is no fixed `port`: give one of the two")

@@ -87,7 +87,7 @@ class Slot:
     swap: SwapPolicy = SwapPolicy()
 
 
-_IN_PLACE = frozenset(
+IN_PLACE = frozenset(
     ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
      "ready_timeout", "stop_grace", "conflicts", "modalities")
 )  # fmt: skip
@@ -154,7 +154,7 @@ class Serve:
 
     def launches_like(self, other: Serve) -> bool:
         """Whether a running `other` is still right for this configuration."""
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in _IN_PLACE)
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
 
     @property
     def needs_force(self) -> bool:

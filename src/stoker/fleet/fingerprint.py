@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
-from stoker.domain.serve import _IN_PLACE, Secret, Serve
+from stoker.domain.serve import IN_PLACE, Secret, Serve
 from stoker.fleet.signing import Signer
 
 
@@ -16,7 +16,7 @@ def fingerprint(serve: Serve, signer: Signer) -> str:
 
     Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.
     """
-    launch = {f.name: getattr(serve, f.name) for f in fields(serve) if f.name not in _IN_PLACE}
+    launch = {f.name: getattr(serve, f.name) for f in fields(serve) if f.name not in IN_PLACE}
     defaults = {f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(serve)}
     chosen = {name: value for name, value in launch.items() if value != defaults[name]}
     return signer.digest("launch", json.dumps(chosen, sort_keys=True, default=_plain))

@@ -52,11 +52,11 @@ class Statistics:
 class Supervisor:
     """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread."""
 
-    def __init__(self, paths: Paths, clock: Clock, log: logging.Logger) -> None:
+    def __init__(self, paths: Paths, clock: Clock, log: logging.Logger, signing_key: Callable[[], bytes]) -> None:
         self._clock = clock
         self._log = log
         state = Path(paths.state)
-        signer = Signer(state / "signing.key")
+        signer = Signer(signing_key)
         self._records = Records(state / "serves", log)
         self._launcher = Launcher(paths, signer)
         self._finder = Finder(self._launcher, signer, log)

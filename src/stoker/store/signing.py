@@ -1,4 +1,4 @@
-"""The key that thinking blocks are signed with: made once, kept in the state directory."""
+"""The state directory's own key: made once, kept 0600. Engine keys are derived from it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def read(receive: Receive, limit: int = 10, length: bytes | None = None) -> byte
 
 
 @pytest.mark.parametrize(
-    "pieces", [[piece(b"0123456789")], [piece(b"01234", True), piece(b"56789")], [piece(b"0123456789", True), piece(b"")]]
+    "pieces",
+    [[piece(b"0123456789")], [piece(b"01234", True), piece(b"56789")], [piece(b"0123456789", True), piece(b"")]],
 )
 def test_a_body_of_exactly_the_limit_is_read(pieces: list[Mapping[str, Any]]) -> None:
     assert read(Receive(*pieces)) == b"0123456789"
@@ -52,7 +53,9 @@ def test_a_declared_length_above_the_limit_is_refused_before_a_byte_is_read() ->
     assert (caught.value.status, caught.value.code, receive.asked) == (413, "body_too_large", 0)
 
 
-@pytest.mark.parametrize("pieces", [[piece(b"x" * 11)], [piece(b"x" * 6, True), piece(b"x" * 5, True), piece(b"never")]])
+@pytest.mark.parametrize(
+    "pieces", [[piece(b"x" * 11)], [piece(b"x" * 6, True), piece(b"x" * 5, True), piece(b"never")]]
+)
 def test_an_undeclared_one_is_refused_as_soon_as_it_is_too_large(pieces: list[Mapping[str, Any]]) -> None:
     receive = Receive(*pieces)
     with pytest.raises(ClientError) as caught:

@@ -33,7 +33,8 @@ def refused(door: Door, **headers: str) -> ClientError:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "[::1]", "::1", "box.example:8000", " localhost "]
+    "host",
+    ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "[::1]", "::1", "box.example:8000", " localhost "],
 )
 def test_loopback_and_allowed_hosts_are_let_in(host: str) -> None:
     allowed = door(allowed_hosts=("Box.example",))
@@ -73,7 +74,9 @@ def test_a_star_allows_any_host() -> None:
     assert door(allowed_hosts=("*",)).admit({b"host": b"any.example"}, False)
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:3000", "https://localhost", "x", ""])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:3000", "https://localhost", "x", ""]
+)
 def test_a_foreign_origin_is_refused_even_without_keys(origin: str) -> None:
     error = refused(door(), origin=origin)
     assert (error.status, error.code) == (403, "foreign_origin")

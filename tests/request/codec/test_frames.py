@@ -319,7 +319,9 @@ def test_usage_of_a_whole_reply_is_read() -> None:
     assert read_usage(zlib.compress(body), gzip=True).output == 3
 
 
-@pytest.mark.parametrize("body", [b"", b"x", b'"usage"', b'["usage"]', b'{"usage":', b'{"usage":3}', b'{"usage":"\xff"}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"x", b'"usage"', b'["usage"]', b'{"usage":', b'{"usage":3}', b'{"usage":"\xff"}']
+)
 def test_usage_of_anything_else_is_unknown(body: bytes) -> None:
     assert read_usage(body).input is None
     assert read_usage(body, gzip=True).input is None

@@ -131,7 +131,11 @@ def test_an_error_event_in_a_messages_stream_is_an_error_to_the_anthropic_sdk() 
 def test_an_error_event_in_a_responses_stream_is_read_by_the_openai_sdk() -> None:
     body = ping(Dialect.RESPONSES) + error_event(UpstreamError("it broke"), Dialect.RESPONSES, "req_1", sequence=4)
     try:
-        told = [e.message for e in openai_sdk((200, SSE_HEADERS, body)).responses.create(model="m", input="x", stream=True) if e.type == "error"]
+        told = [
+            e.message
+            for e in openai_sdk((200, SSE_HEADERS, body)).responses.create(model="m", input="x", stream=True)
+            if e.type == "error"
+        ]
     except openai.APIError as error:
         told = [error.message]
     assert any("it broke" in text for text in told)

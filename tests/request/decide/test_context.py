@@ -27,7 +27,12 @@ def test_exactly_at_the_limit_is_accepted(prompt: int, budget: int | None) -> No
 
 @pytest.mark.parametrize(
     ("prompt", "budget", "text"),
-    [(91, 10, "91 prompt + 10 output"), (100, None, "at least 1 output"), (100, 0, "at least 1 output"), (101, None, "101")],
+    [
+        (91, 10, "91 prompt + 10 output"),
+        (100, None, "at least 1 output"),
+        (100, 0, "at least 1 output"),
+        (101, None, "101"),
+    ],
 )
 def test_one_token_more_is_refused_with_the_figures(prompt: int, budget: int | None, text: str) -> None:
     with pytest.raises(ClientError, match="context of serve 's'") as caught:
