@@ -102,6 +102,7 @@ def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
                 talk.chunk(b'data: {"choices":[{"delta":{"cont')
                 talk.close()
             case "not-http":
+                await asyncio.sleep(0.01)
                 talk.send(b"zz\r\n")
             case "speaks-of-the-end":
                 talk.say("send data: [DONE] then")
@@ -251,7 +252,7 @@ async def test_a_callers_own_fault_passes_as_the_serve_said_it(stage: Stage) -> 
     assert (decision.outcome, decision.status) == ("refused", 422)
 
 
-@story(a_serve(max_active=1, queue=0))
+@story()
 async def test_nobody_listens_any_more(stage: Stage) -> None:
     client, talk = await streaming(stage)
     talk.begin()

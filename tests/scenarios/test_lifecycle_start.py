@@ -65,7 +65,6 @@ async def test_a_failed_start_tells_every_waiter_and_the_next_attempt_waits_for_
     replies = await asyncio.gather(*(ask(plane, "dies", stream=stream) for stream in (True, False, True)))
     for reply in replies:
         assert reply.status == 503
-        assert reply.header("retry-after") is not None or "boom" in reply.json()["error"]["message"]
         assert "boom: out of memory" in reply.json()["error"]["message"]
         assert reply.json()["error"]["source"] == "stoker"
     entry = plane.serve("dies")
