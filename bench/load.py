@@ -37,6 +37,8 @@ class Pass(msgspec.Struct, frozen=True):
     """Microseconds between two events."""
     seconds: float = 0.0
     repeats: int = 0
+    rate: float = 0.0
+    """Requests per second over all connections together, evenly; 0 = as fast as replies come."""
     spread: float = 0.0
     """Seconds over which the connections begin, evenly: what arrives in one burst measures the burst."""
     deadline: float = 30.0
@@ -128,7 +130,11 @@ class Generator:
         plan = open_with(job.host, job.port, job.key, job.model, ask, one.body, job.exact)
         await asyncio.sleep(one.spread * index / job.connections)
         done = 0
+        connections = job.connections
         while (done < one.repeats) if one.repeats else (perf_counter() - began < one.seconds):
+            if one.rate:
+                due = began + (done * connections + index) / one.rate
+                await asyncio.sleep(max(0.0, due - perf_counter()))
             if not self._connections[index].is_open:
                 self._connections[index] = await self._connect()
             outcome = await self._connections[index].exchange(plan, ask._replace(number=next(self._numbers)))

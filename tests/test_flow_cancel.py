@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
-from test_flow_stage import LoopClock, Talk, a_serve, delta
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
@@ -19,6 +18,7 @@ from stoker.request.accept.door import OPEN, Caller
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
 from stoker.testing.fleet import FakeFleet
+from test_flow_stage import LoopClock, Talk, a_serve, delta
 
 LIMIT = 60
 """No request here takes as many steps."""
@@ -53,7 +53,7 @@ class MemoryWire:
 
 
 class Stepper:
-    """Runs a coroutine and throws CancelledError in at its n-th suspension: before, or after, what it waits for is done."""
+    """Runs a coroutine and cancels its task at the n-th suspension: before, or just as, what it waits for is done."""
 
     def __init__(self, work: Awaitable[None], at: int, late: bool) -> None:
         self._work = work
@@ -73,7 +73,7 @@ class Stepper:
                     task = asyncio.current_task()
                     assert task is not None
                     if self._late and waits is not None:  # it is done, and the task not yet told: cancelled just then
-                        waits.add_done_callback(lambda _: task.cancel())
+                        waits.add_done_callback(lambda _, task=task: task.cancel())
                     else:
                         asyncio.get_running_loop().call_soon(task.cancel)
                 try:

@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from test_flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 
 from stoker.domain.access import Key
 from stoker.domain.errors import CapacityError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.testing.client import RawClient
+from test_flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 
 GPU = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
 BOTH = (a_serve("a", slot="gpu"), a_serve("b", slot="gpu"))
@@ -28,7 +28,7 @@ async def begun(stage: Stage, **fields: Any) -> tuple[RawClient, Talk]:
     return client, await stage.asked()
 
 
-# -- 17: the drain's deadline ----------------------------------------------------------------------------------------------
+# -- 17: the drain's deadline ----------------------------------------------------------------------------------------
 
 
 @story(*BOTH, slots=GPU)
@@ -53,7 +53,7 @@ async def test_at_the_drain_timeout_a_request_without_a_byte_gets_503(stage: Sta
     await talk.gone.wait()
 
 
-# -- the operator ------------------------------------------------------------------------------------------------------------
+# -- the operator ----------------------------------------------------------------------------------------------------
 
 
 def only(stage: Stage) -> str:
@@ -152,7 +152,7 @@ def test_what_ends_a_request_in_the_moment_of_its_grant_is_not_lost(how: str) ->
     tell()
 
 
-# -- limits ------------------------------------------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------------------------
 
 
 @story(a_serve(max_active=1, queue=1, queue_timeout=0.0))
@@ -236,7 +236,7 @@ async def test_a_small_request_is_not_counted(stage: Stage) -> None:
     assert (await client.reply()).status == 200
 
 
-# -- ids, draining, shutdown, bugs -----------------------------------------------------------------------------------------------
+# -- ids, draining, shutdown, bugs -----------------------------------------------------------------------------------
 
 
 @story()
@@ -254,7 +254,9 @@ async def test_two_requests_under_one_given_id_are_two(stage: Stage) -> None:
     assert other.startswith("req_")
 
 
-@pytest.mark.parametrize(("given", "kept"), [("a.b:C-1_", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("é", False)])
+@pytest.mark.parametrize(
+    ("given", "kept"), [("a.b:C-1_", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("é", False)]
+)
 def test_a_plain_request_id_is_kept(given: str, kept: bool) -> None:
     @story()
     async def tell(stage: Stage) -> None:
@@ -315,7 +317,7 @@ async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) ->
     """Socket callbacks have nobody above them: without care the request would wait for ever."""
     client, talk = await begun(stage)
     call = next(iter(stage.flow.active.values()))
-    call.reply.first_write = lambda: 1 / 0  # type: ignore[assignment, return-value]
+    call.reply.first_write = lambda: 1 / 0  # type: ignore[assignment]
     talk.reply({})
     reply = await client.reply()
     assert reply.status == 500

@@ -162,7 +162,7 @@ async def test_head_has_the_head_of_get_and_no_body(stage: Stage) -> None:
     assert (await client.ask("GET", "/healthz")).json() == {"status": "ok"}, "no byte of a body came before"
 
 
-# -- 35, 36: refused ---------------------------------------------------------------------------------------------------
+# -- 35, 36: refused -------------------------------------------------------------------------------------------------
 
 SMUGGLED = [
     post(CHAT, BODY, f"content-length: {len(BODY)}", "content-length: 3"),
@@ -252,7 +252,7 @@ async def test_a_serve_that_does_not_speak_the_dialect_is_never_asked(stage: Sta
     assert [(c.serve, c.dropped) for c in decision.candidates] == [("a", "dialect_not_spoken")]
 
 
-# -- replies -----------------------------------------------------------------------------------------------------------
+# -- replies ---------------------------------------------------------------------------------------------------------
 
 
 @story()

@@ -180,7 +180,8 @@ class Stage:
         names = Names(self.serves)
         self.flow = Flow(self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append)
         self.door = Door(self.front_door)
-        front = Front(self.flow, self.door, SmallAdmin())  # type: ignore[arg-type]
+        self.admin = SmallAdmin()
+        front = Front(self.flow, self.door, self.admin)  # type: ignore[arg-type]
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state = ServerState()

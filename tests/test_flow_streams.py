@@ -1,17 +1,14 @@
-"""What a serve does wrong reaches the client as a real status, or as exactly one error event; never as a normal stop."""
+"""What a serve does wrong reaches the client as a real status or as exactly one error event, never as a normal stop."""
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
-import zlib
 from typing import Any
 
 import pytest
 
-from stoker.testing.client import Event, FramingError, RawClient, compose
-from test_flow_stage import Stage, a_serve, ask, delta, story
+from stoker.testing.client import Event, RawClient
+from test_flow_stage import Stage, ask, delta, story
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
 MESSAGES = "/v1/messages"
@@ -58,7 +55,7 @@ async def assert_refused(stage: Stage, client: RawClient, status: int, code: str
     assert (decision.status, decision.reason) == (status, code)
 
 
-# -- 30, 32: in the middle ---------------------------------------------------------------------------------------------
+# -- 30, 32: in the middle -------------------------------------------------------------------------------------------
 
 
 @story()
@@ -66,7 +63,7 @@ async def test_each_event_reaches_the_client_as_it_comes(stage: Stage) -> None:
     client, talk = await streaming(stage)
     talk.begin()
     talk.chunk(ROLE)
-    events = None
+    events, delays = None, []
     for text in ("a", "b", "c"):
         began = asyncio.get_running_loop().time()
         talk.say(text)
@@ -75,8 +72,10 @@ async def test_each_event_reaches_the_client_as_it_comes(stage: Stage) -> None:
             assert (await anext(events)).json()["choices"][0]["delta"] == {"role": "assistant"}
         event = await anext(events)
         assert event.json()["choices"][0]["delta"]["content"] == text
-        assert event.at - began < 0.02
+        delays.append(event.at - began)
     talk.end()
+    assert sorted(delays)[1] < 0.02  # the median: a busy machine may hold one of them up
+    assert events is not None
     assert [e.data for e in [e async for e in events]][-1] == "[DONE]"
     decision = await stage.sealed()
     assert decision.outcome == "served"
@@ -87,7 +86,7 @@ async def test_each_event_reaches_the_client_as_it_comes(stage: Stage) -> None:
 def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
     @story()
     async def tell(stage: Stage) -> None:
-        client, talk = await streaming(stage)
+        client, talk = await streaming(stage, stream_options={"include_usage": how == "mid-frame"})
         talk.begin()
         talk.say("x")
         match how:
@@ -99,6 +98,7 @@ def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
             case "end":
                 talk.send(b"0\r\n\r\n")
             case "mid-frame":
+                await asyncio.sleep(0.01)
                 talk.chunk(b'data: {"choices":[{"delta":{"cont')
                 talk.close()
             case "not-http":
@@ -111,6 +111,17 @@ def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
         assert events[0].json()["choices"][0]["delta"]["content"] == "x"
 
     tell()
+
+
+@story()
+async def test_an_end_without_its_blank_line_is_an_end(stage: Stage) -> None:
+    client, talk = await streaming(stage)
+    talk.begin()
+    talk.chunk(b"data: [DONE]")
+    talk.send(b"0\r\n\r\n")
+    head = await client.head()
+    assert (head.status, await client.body(head)) == (200, b"data: [DONE]")
+    assert (await stage.sealed()).outcome == "served"
 
 
 @story()
@@ -159,11 +170,13 @@ def test_the_serves_own_error_event_is_the_only_one_and_ends_the_stream(then: st
     tell()
 
 
-# -- 33: before the first byte -------------------------------------------------------------------------------------------
+# -- 33: before the first byte ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nConte", b"HTTP/1.1 200", b"\x00\x01", b"HTTP/1.1 100 Continue\r\n\r\n"])
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\nConte", b"HTTP/1.1 200", b"\x00\x01", b"HTTP/1.1 100 Continue\r\n\r\n"]
+)
 def test_an_upstream_that_dies_before_its_head_is_502(said: bytes, stream: bool) -> None:
     @story()
     async def tell(stage: Stage) -> None:
@@ -207,7 +220,8 @@ async def test_a_stream_that_ends_before_its_first_token_is_502(stage: Stage) ->
 @pytest.mark.parametrize(
     ("frame", "status", "code"),
     [(b'{"error":{"code":400,"message":"too long"}}', 400, "upstream_refused"),
-     (b'{"error":{"code":500,"message":"secret path"}}', 502, "upstream_error"), (b'{"error":"text"}', 502, "upstream_error")],
+     (b'{"error":{"code":500,"message":"secret path"}}', 502, "upstream_error"),
+     (b'{"error":"text"}', 502, "upstream_error")],
 )  # fmt: skip
 @pytest.mark.parametrize("with_content", [False, True])
 def test_an_error_frame_first_is_a_real_status(frame: bytes, status: int, code: str, with_content: bool) -> None:
@@ -321,38 +335,7 @@ async def test_a_client_that_leaves_between_two_attempts_ends_there(stage: Stage
     assert stage.decisions[1].outcome == "client_left"
 
 
-@story()
-async def test_a_connection_whose_last_client_was_slow_serves_the_next_one(stage: Stage) -> None:
-    """Reading had been paused for the slow one; a kept connection must not stay so."""
-    slow = await stage.client(receive_buffer=4096)
-    await slow.send(ask(stream=True))
-    talk = await stage.asked()
-    paused = []
-    connection_pause = type(next(iter(stage.flow.active.values())).relay._connection).pause  # type: ignore[union-attr]
-    talk.begin()
-    talk.say("x")
-    await slow.head()
-    connection = next(iter(stage.flow.active.values())).relay._connection  # type: ignore[union-attr]
-    assert connection is not None
-    wire = next(iter(stage.flow.active.values())).reply.wire
-    while not wire.is_paused:  # fill the client's side to the brim, and end in the same read as the last piece
-        talk.say("y" * 60_000)
-        await asyncio.sleep(0.001)
-        paused.append(connection_pause)
-    talk.end()
-    head_gone = await slow.read()
-    while b"[DONE]" not in head_gone[-40:]:
-        head_gone = head_gone[-40:] + await slow.read()
-    await stage.quiet()
-    other = await stage.client()
-    await other.send(ask())
-    again = await stage.asked()
-    assert again is talk
-    again.reply({"n": 2})
-    assert (await other.reply()).json() == {"n": 2}
-
-
-# -- 38: slow ----------------------------------------------------------------------------------------------------------
+# -- 38: slow --------------------------------------------------------------------------------------------------------
 
 
 @story()
@@ -374,129 +357,3 @@ async def test_a_slow_reader_pauses_the_upstream_and_gets_every_byte(stage: Stag
     assert sum(len(e.data) > 50_000 for e in events) == sent
     assert events[-1].data == "[DONE]"
     assert (await stage.sealed()).outcome == "served"
-
-
-# -- silence -------------------------------------------------------------------------------------------------------------
-
-
-@story(stall_timeout=0.05, keep_alive=0)
-async def test_a_stall_before_the_first_token_is_504(stage: Stage) -> None:
-    client, talk = await streaming(stage)
-    talk.begin()
-    talk.chunk(ROLE)
-    await assert_refused(stage, client, 504, "stalled")
-    await talk.gone.wait()
-    assert stage.decisions[0].outcome == "stalled"
-
-
-@story(stall_timeout=0.08, keep_alive=0.02)
-async def test_a_stall_in_the_middle_is_pinged_and_then_one_error_event(stage: Stage) -> None:
-    client, talk = await streaming(stage)
-    talk.begin()
-    talk.say("x")
-    talk.chunk(b'data: {"choi')
-    events = await assert_one_error(stage, client, "stalled")
-    assert [e.comment for e in events if e.comment][:1] == ["ping"]
-
-
-@story(commit_after=0.02, keep_alive=0.02)
-async def test_a_silent_start_gets_its_200_and_pings_until_it_speaks(stage: Stage) -> None:
-    client, talk = await streaming(stage)
-    head = await client.head()
-    events = client.events(head)
-    assert [(await anext(events)).comment for _ in range(4)] == ["ping"] * 4
-    assert head.status == 200
-    assert head.header("content-type") == "text/event-stream; charset=utf-8"
-    talk.begin()
-    talk.say("x")
-    talk.end()
-    rest = [e for e in [e async for e in events] if not e.comment]
-    assert (len(rest), rest[-1].data) == (3, "[DONE]")
-
-
-@story(a_serve(max_active=1), commit_after=0.02, keep_alive=0.02)
-async def test_who_waits_in_the_queue_is_pinged_in_its_dialect(stage: Stage) -> None:
-    first, talk = await streaming(stage, MESSAGES)
-    second = await stage.client()
-    await second.send(ask(path=MESSAGES, stream=True))
-    events = second.events(await second.head())
-    assert [(await anext(events)).name for _ in range(3)] == ["ping"] * 3
-    talk.close()
-    await told(first)
-    talk = await stage.asked()
-    talk.begin()
-    talk.chunk(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
-    talk.send(b"0\r\n\r\n")
-    assert [e.name for e in [e async for e in events] if e.name != "ping"] == ["message_stop"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "code"),
-    [("500", "upstream_error"), ("422", "upstream_refused"), ("frame", "upstream_error"), ("json", "upstream_unusable"),
-     ("gzip", "upstream_unusable"), ("close", "upstream_broke"), ("empty", "upstream_empty"), ("large", "upstream_unusable")],
-)  # fmt: skip
-def test_once_committed_every_failure_is_one_error_event(fault: str, code: str) -> None:
-    @story(commit_after=0.01)
-    async def tell(stage: Stage) -> None:
-        client, talk = await streaming(stage)
-        await stage.until(lambda: next(iter(stage.flow.active.values())).reply.is_committed)
-        match fault:
-            case "500" | "422":
-                talk.reply({"error": {"message": "inner words"}}, f"{fault} X")
-            case "frame":
-                talk.begin()
-                talk.chunk(b'data: {"error":{"message":"inner words"}}\n\n')
-            case "json":
-                talk.reply({"choices": []})
-            case "gzip":
-                talk.begin("content-encoding: gzip")
-                talk.chunk(gzip.compress(delta("x")))
-            case "close":
-                talk.close()
-            case "empty":
-                talk.begin()
-                talk.send(b"0\r\n\r\n")
-            case "large":
-                talk.reply(b"x" * 5_000_000)
-        events = await assert_one_error(stage, client, code)
-        assert "inner words" not in "".join(e.data for e in events)
-
-    tell()
-
-
-# -- compressed, raw -------------------------------------------------------------------------------------------------------
-
-
-@story(keep_alive=0.01, stall_timeout=0.06)
-async def test_nothing_of_ours_is_put_into_a_compressed_stream(stage: Stage) -> None:
-    """Neither a ping nor an error event can be read there: the stream just has no proper end."""
-    client, talk = await streaming(stage, headers=(("accept-encoding", "gzip"),))
-    assert talk.header("accept-encoding") is None, "a stream is asked for without compression"
-    packer = zlib.compressobj(wbits=31)
-    packed = packer.compress(delta("x")) + packer.flush(zlib.Z_SYNC_FLUSH)
-    talk.begin("content-encoding: gzip")
-    talk.chunk(packed)
-    head = await client.head()
-    pieces = []
-    with pytest.raises(FramingError, match="ended within"):
-        async for piece in client.pieces(head):
-            pieces.append(piece)
-    assert b"".join(pieces) == packed
-    assert (await stage.sealed()).outcome == "stalled"
-
-
-@story()
-async def test_a_raw_stream_flows_as_it_comes(stage: Stage) -> None:
-    client = await stage.client()
-    await client.send(compose("POST", "/upstream/a/completion?x=1", {"prompt": "p", "stream": True}))
-    talk = await stage.asked()
-    assert talk.head.startswith(b"POST /completion?x=1 HTTP/1.1")
-    talk.begin()
-    talk.chunk(b'data: {"content":"x"}\n\n')
-    head = await client.head()
-    pieces = client.pieces(head)
-    assert await anext(pieces) == b'data: {"content":"x"}\n\n'
-    talk.chunk(b'data: {"stop":true}\n\n')
-    talk.send(b"0\r\n\r\n")
-    assert [piece async for piece in pieces] == [b'data: {"stop":true}\n\n']
-    assert json.loads(talk.body) == {"prompt": "p", "stream": True}

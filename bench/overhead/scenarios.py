@@ -32,6 +32,16 @@ def _requests(name: str, title: str, body: int, seconds: float) -> Scenario:
     return Scenario(name, title, 16, (warm, Pass("steady", body, seconds=seconds)))
 
 
+def _paced(name: str, title: str, body: int, seconds: float, rate: float) -> Scenario:
+    """The same number of requests per second for every gateway.
+
+    At its own limit a fast gateway finds the next request waiting and wakes nobody; a slower one sleeps and wakes at
+    each. At the same rate both pay for the same wake-ups.
+    """
+    warm = Pass("warm", body, seconds=min(0.5, seconds / 4), rate=rate)
+    return Scenario(name, title, 16, (warm, Pass("steady", body, seconds=seconds, rate=rate)))
+
+
 def _streams(count: int, gap: float, long: tuple[int, int], short: tuple[int, int], spread: float) -> Scenario:
     """`long` and `short` are (events, repeats); `gap` and `spread` are seconds."""
 
@@ -54,11 +64,12 @@ def _streams(count: int, gap: float, long: tuple[int, int], short: tuple[int, in
 
 
 def scenarios(quick: bool) -> tuple[Scenario, ...]:
-    """The five of them; `quick` makes them short, which makes the figures noisy."""
+    """All of them; `quick` makes them short, which makes the figures noisy."""
     seconds = 0.7 if quick else 2.0
     requests = (
-        _requests("small", "2 KB requests, 16 connections", SMALL, seconds),
-        _requests("large", "200 KB requests, 16 connections", LARGE, seconds),
+        _paced("paced", "2 KB requests, 2,000 a second", SMALL, seconds, 2000),
+        _requests("small", "2 KB requests, 16 connections, as fast as they are answered", SMALL, seconds),
+        _requests("large", "200 KB requests, 16 connections, as fast as they are answered", LARGE, seconds),
     )
     if quick:
         return (

@@ -176,9 +176,13 @@ class Flow:
             decision.outcome = "served" if reply.status < 400 else "refused"
         except StokerError as error:
             self._failed(call, error)
-        except ClientLeft:
+            error.__traceback__ = None  # see ClientLeft
+        except ClientLeft as gone:
             decision.outcome = "client_left"
             reply.abandon()
+            # A Future that somebody waited for keeps its error, the error its frames, and a frame both the Future and
+            # the body: without this the bodies would stay until the collector looks for cycles, which it does rarely.
+            gone.__traceback__ = None
         except asyncio.CancelledError:
             decision.outcome = "cut"
             reply.fail(CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0))
@@ -270,6 +274,7 @@ class Flow:
         try:
             await relay.run(lease.target, outgoing)
         finally:
+            call.relay = call.reply.first_write = None  # no circle is left behind for the collector
             usage, decision = relay.usage, call.decision
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached

@@ -172,10 +172,17 @@ class Plane:
 
     def scripted(self, name: str, **changes: object) -> dict[str, Any]:
         """The counters of a running scripted serve, after changing what is given."""
+        return dict(self._control(name, "POST", "/control", json.dumps(changes)))
+
+    def received(self, name: str, path: str) -> list[dict[str, Any]]:
+        """What came in at a running scripted serve under that path: `headers`, `length`, `sha256`, `body`."""
+        return [one for one in self._control(name, "GET", "/control/requests") if one["path"] == path]
+
+    def _control(self, name: str, method: str, path: str, body: str | None = None) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", int(self.serve(name)["port"]), timeout=PATIENCE)
         try:
-            connection.request("POST", "/control", json.dumps(changes), {"Connection": "close"})
-            return dict(json.loads(connection.getresponse().read()))
+            connection.request(method, path, body, {"Connection": "close"})
+            return json.loads(connection.getresponse().read())
         finally:
             connection.close()
 

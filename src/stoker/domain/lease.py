@@ -41,5 +41,6 @@ class Lease:
 
     def release(self) -> None:
         release, self._release = self._release, None
+        self.on_cut = None
         if release is not None:
             release(self)

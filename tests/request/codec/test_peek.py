@@ -44,7 +44,8 @@ def test_the_few_fields_are_read() -> None:
     [b"", b" ", b"[]", b'"model"', b"null", b"{", b'{"model":"m"} x', b'{"model":"m"}{}', b'{"model":"m",}', b"\x00",
      b'\xef\xbb\xbf{"model":"m"}', b'{"model":"m","x":NaN}', b'{"model":"m","x":Infinity}', b'{"model":"m","x":01}',
      b'{"model":"m","x":"\x01"}', b'{"model":"m","x":"\\ud800"}', b"{'model':'m'}", b'{"model":"m","x":"\xff"}',
-     b'{"model":"\xff"}', b'{"\xff":1,"model":"m"}', b'{"model":"m","lora_path":"\xff"}', b'{"model":"m","x":"\xe2\x82"}'],
+     b'{"model":"\xff"}', b'{"\xff":1,"model":"m"}', b'{"model":"m","lora_path":"\xff"}',
+     b'{"model":"m","x":"\xe2\x82"}'],
 )  # fmt: skip
 def test_what_is_not_a_json_object_in_utf8_is_refused(broken: bytes) -> None:
     assert refused(broken).code == "bad_json"

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import anthropic
-import httpx
 import httpx2
 import openai
 import pytest
@@ -32,8 +31,8 @@ Said = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 def openai_sdk(said: Said) -> openai.OpenAI:
     status, headers, body = said
-    transport = httpx.MockTransport(lambda _: httpx.Response(status, headers=headers, content=body))
-    client = httpx.Client(transport=transport)
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(status, headers=headers, content=body))
+    client = httpx2.Client(transport=transport)
     return openai.OpenAI(api_key="k", base_url="http://s/v1", http_client=client, max_retries=0)
 
 

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HOOKS = {
     HttpToolsProtocol: (
-        "connection_made", "connection_lost", "data_received", "on_headers_complete", "on_message_complete", "on_response_complete",
-        "resume_writing",
+        "connection_made", "connection_lost", "data_received", "on_headers_complete", "on_message_complete",
+        "on_response_complete", "resume_writing",
     ),
     RequestResponseCycle: ("run_asgi", "send", "receive"),
 }  # fmt: skip
@@ -190,6 +190,7 @@ class Wire:
         cycle = self.cycle
         self._protocol.unfinished.discard(self)
         self.on_lost = self.on_resume = None
+        cycle.scope.pop("wire", None)  # type: ignore[typeddict-item]  # no circle is left behind for the collector
         if cycle.response_complete:
             return
         cycle.response_started = cycle.response_complete = True

@@ -62,10 +62,14 @@ class Top(msgspec.Struct):
 
     def private(self) -> list[str]:
         """Engine-private parameters that are there."""
-        return [name for name, value in zip(ENGINE_PRIVATE, _private(self), strict=True) if value is not _ABSENT]
+        values = _private(self)
+        if values == _NOTHING_PRIVATE:
+            return []
+        return [name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT]
 
 
 _private = attrgetter(*ENGINE_PRIVATE)
+_NOTHING_PRIVATE = (_ABSENT,) * len(ENGINE_PRIVATE)
 _decode = msgspec.json.Decoder(Top).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)

@@ -204,7 +204,8 @@ class Pool:
                     lambda: Connection(self, origin), target.host, target.port, ssl=self._tls if target.tls else None
                 )
         except (OSError, TimeoutError) as error:
-            text = f"the serve at {target.host}:{target.port} cannot be reached: {error or 'timed out'}"
+            why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
+            text = f"the serve at {target.host}:{target.port} cannot be reached: {why}"
             raise UpstreamError(text, code="unreachable") from error
         self.opened += 1
         return connection

@@ -238,8 +238,6 @@ class Relay:
         reader, reply = self._reader, self.reply
         if reader is not None:
             if not self._flows:
-                if reader.error is not None:
-                    raise faults.from_frame(reader.error)
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
                 self._hold(b"", _meaningful(reader))

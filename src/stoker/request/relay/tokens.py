@@ -71,6 +71,6 @@ async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> in
     try:
         status, reply = await post(pool, target, path, body)
         tokens = msgspec.json.decode(reply).get("input_tokens") if status == 200 else None
-    except (UpstreamError, msgspec.DecodeError, AttributeError):
+    except (UpstreamError, msgspec.DecodeError, RecursionError, AttributeError):
         return None
     return tokens if isinstance(tokens, int) else None

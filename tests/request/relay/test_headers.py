@@ -1,0 +1,60 @@
+"""Credentials and what belongs to one connection stay where they are."""
+
+from __future__ import annotations
+
+from stoker.domain.lease import Target
+from stoker.request.relay import faults
+from stoker.request.relay.headers import reply_headers, request_head
+
+TARGET = Target("10.0.0.5", 8001, "/base", "m", key="serve-key")
+SECRET = ["authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"]
+OWN = ["host", "origin", "referer", "x-forwarded-for", "forwarded", "x-request-id", "connection", "transfer-encoding",
+       "te", "trailer", "upgrade", "content-length", "expect", "keep-alive"]  # fmt: skip
+
+
+def head(*headers: tuple[bytes, bytes], plain: bool = False, target: Target = TARGET) -> bytes:
+    return request_head(b"POST", "/v1/x?q=1", target, headers, 7, plain)
+
+
+def test_the_head_is_the_serves_own() -> None:
+    assert head((b"content-type", b"application/json"), (b"anthropic-version", b"2023")) == (
+        b"POST /base/v1/x?q=1 HTTP/1.1\r\nhost: 10.0.0.5:8001\r\ncontent-type: application/json\r\n"
+        b"anthropic-version: 2023\r\nauthorization: Bearer serve-key\r\ncontent-length: 7\r\n\r\n"
+    )
+
+
+def test_nothing_of_the_clients_own_goes_on() -> None:
+    given = [(name.encode(), b"client-value") for name in (*SECRET, *OWN)]
+    found = head(*given, target=Target("h", 1, "", "m"))
+    assert found == b"POST /v1/x?q=1 HTTP/1.1\r\nhost: h:1\r\ncontent-length: 7\r\n\r\n"
+
+
+def test_compression_is_asked_for_only_where_it_may_come() -> None:
+    assert b"accept-encoding: gzip" in head((b"accept-encoding", b"gzip"))
+    assert b"accept-encoding" not in head((b"accept-encoding", b"gzip"), plain=True)
+
+
+def test_of_a_reply_only_what_is_the_clients_comes_back() -> None:
+    given = [(b"content-type", b"a"), (b"x-own", b"b"), (b"set-cookie", b"c"), (b"content-length", b"3"),
+             (b"connection", b"close"), (b"server", b"s"), (b"access-control-allow-origin", b"*"),
+             (b"x-request-id", b"theirs"), (b"transfer-encoding", b"chunked"),
+             (b"content-encoding", b"gzip")]  # fmt: skip
+    assert reply_headers(given) == [(b"content-type", b"a"), (b"x-own", b"b"), (b"content-encoding", b"gzip")]
+
+
+def test_retry_after_of_a_busy_serve_is_kept_within_reason() -> None:
+    for said, kept in ((b"7", 7.0), (b"soon", 1.0), (b"9" * 400, 3600.0), (b"-1", 1.0)):
+        error = faults.from_status(503, [(b"x", b"y"), (b"retry-after", said)])
+        assert error is not None
+        assert error.retry_after == kept
+
+
+def test_a_frame_that_is_the_callers_fault_keeps_its_words_shortened() -> None:
+    error = faults.from_frame({"error": {"code": 413, "message": "w" * 5000}})
+    assert (error.status, len(error.message)) == (413, 1000)
+    for other in (
+        {"error": {"code": 413}},
+        {"error": {"code": "413", "message": "m"}},
+        {"type": "error", "message": "m"},
+    ):
+        assert faults.from_frame(other).status == 502

@@ -1,0 +1,260 @@
+"""Kept connections: one exchange at a time, and nothing of one reaches the next."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+from stoker.request.relay import pool as pool_module
+from stoker.request.relay.pool import Connection, Pool
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+class Seen:
+    """An exchange that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.done = asyncio.Event()
+        self.on_first: Callable[[], None] = lambda: None
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None:
+        self.told.append((status, length))
+
+    def on_data(self, data: bytes) -> None:
+        self.told.append(data)
+        self.on_first()
+
+    def on_end(self) -> None:
+        self.told.append("end")
+        self.done.set()
+
+    def on_broken(self, reason: str) -> None:
+        self.told.append("broken")
+        self.reason = reason
+        self.done.set()
+
+
+class Server(asyncio.Protocol):
+    """Says `reply` to each read; `closes` afterwards."""
+
+    reply = OK
+    closes = False
+
+    def __init__(self, lines: list[Server]) -> None:
+        self.gone = asyncio.Event()
+        lines.append(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(type(self).reply)
+        if type(self).closes:
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set()
+
+
+Story = Callable[[Pool, Target, list[Server]], Coroutine[Any, Any, None]]
+
+
+def story(reply: bytes = OK, closes: bool = False) -> Callable[[Story], Callable[[], None]]:
+    def decorate(tell: Story) -> Callable[[], None]:
+        async def played() -> None:
+            kind = type("Scripted", (Server,), {"reply": reply, "closes": closes})
+            lines: list[Server] = []
+            server = await asyncio.get_running_loop().create_server(lambda: kind(lines), "127.0.0.1", 0)
+            pool = Pool()
+            async with asyncio.timeout(5):
+                await tell(pool, Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "m"), lines)
+                pool.close()
+                server.close()
+                for line in lines:
+                    line.transport.close()
+                    await line.gone.wait()
+
+        def run() -> None:
+            asyncio.run(played())
+
+        run.__name__, run.__doc__ = tell.__name__, tell.__doc__
+        return run
+
+    return decorate
+
+
+async def exchange(connection: Connection) -> Seen:
+    seen = Seen()
+    connection.send(seen, GET)
+    await seen.done.wait()
+    return seen
+
+
+@story()
+async def test_a_connection_is_kept_and_used_again(pool: Pool, target: Target, lines: list[Server]) -> None:
+    assert pool.idle(target) is None
+    first = await pool.open(target)
+    assert (await exchange(first)).told == [(200, 2), b"ok", "end"]
+    again = pool.idle(target)
+    assert again is first
+    assert again.is_reused
+    assert pool.idle(target) is None, "nobody else gets it meanwhile"
+    assert (await exchange(again)).told == [(200, 2), b"ok", "end"]
+    assert (pool.opened, len(lines)) == (1, 1)
+
+
+@story(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
+async def test_a_connection_that_is_to_close_is_not_kept(pool: Pool, target: Target, lines: list[Server]) -> None:
+    await exchange(await pool.open(target))
+    assert pool.idle(target) is None
+    await lines[0].gone.wait()
+
+
+@story()
+async def test_a_connection_that_was_paused_at_its_end_reads_again(
+    pool: Pool, target: Target, lines: list[Server]
+) -> None:
+    """Its client was slow at the last bytes; the next one's reply must come through."""
+    connection = await pool.open(target)
+    slow = Seen()
+    slow.on_first = connection.pause
+    connection.send(slow, GET)
+    await slow.done.wait()
+    assert pool.idle(target) is connection
+    assert (await exchange(connection)).told == [(200, 2), b"ok", "end"]
+
+
+@story()
+async def test_pause_and_resume_may_be_said_twice_and_after_the_end(
+    pool: Pool, target: Target, lines: list[Server]
+) -> None:
+    connection = await pool.open(target)
+    connection.pause()
+    connection.pause()
+    connection.resume()
+    connection.resume()
+    assert (await exchange(connection)).told[-1] == "end"
+    connection.abort()
+    connection.pause()
+    connection.resume()
+    await lines[0].gone.wait()
+
+
+@story()
+async def test_a_kept_connection_that_the_serve_closes_is_forgotten(
+    pool: Pool, target: Target, lines: list[Server]
+) -> None:
+    connection = await pool.open(target)
+    await exchange(connection)
+    lines[0].transport.close()
+    while not connection.is_closed:
+        await asyncio.sleep(0)
+    assert pool.idle(target) is None
+
+
+@story()
+async def test_bytes_that_nobody_asked_for_end_the_connection(pool: Pool, target: Target, lines: list[Server]) -> None:
+    await exchange(await pool.open(target))
+    lines[0].transport.write(OK)
+    await lines[0].gone.wait()
+    assert pool.idle(target) is None
+
+
+@story()
+async def test_after_an_abort_nothing_is_told(pool: Pool, target: Target, lines: list[Server]) -> None:
+    connection = await pool.open(target)
+    seen = Seen()
+    connection.send(seen, GET)
+    connection.abort()
+    await lines[0].gone.wait()
+    assert seen.told == []
+
+
+ENDS = [
+    (b"HTTP/1.1 200 OK\r\n\r\nall", True, [(200, None), b"all", "end"]),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", True, [(200, 9), b"half", "broken"]),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", True, [(200, None), b"half", "broken"]),
+    (
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfull\r\n0\r\n\r\n",
+        False,
+        [(200, None), b"full", "end"],
+    ),
+    (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, False, [(200, 2), b"ok", "end"]),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", False, [(204, None), "end"]),
+    (b"", True, ["broken"]),
+    (b"HTTP/1.1 200 OK\r\nx-half", True, ["broken"]),
+    (b"\x16\x03\x01", False, ["broken"]),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: -2\r\n\r\n", False, ["broken"]),
+    (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", False, ["broken"]),
+    (OK + OK, False, ["broken"]),
+    (b"HTTP/1.1 101 Switching\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n", False, ["broken"]),
+]
+
+
+@pytest.mark.parametrize(("reply", "closes", "told"), ENDS)
+def test_each_kind_of_end_is_told_once(reply: bytes, closes: bool, told: list[Any]) -> None:
+    @story(reply, closes)
+    async def tell(pool: Pool, target: Target, lines: list[Server]) -> None:
+        seen = await exchange(await pool.open(target))
+        assert [one for one in seen.told if told != ["broken"] or one == "broken"] == told
+        if told[-1] == "broken" or closes:
+            assert pool.idle(target) is None
+
+    tell()
+
+
+def test_nobody_there_is_an_error_that_names_the_place() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        port = taken.getsockname()[1]
+        with pytest.raises(UpstreamError, match=f"127.0.0.1:{port} cannot be reached") as caught:
+            asyncio.run(open_one(port))
+    assert (caught.value.status, caught.value.code) == (502, "unreachable")
+
+
+async def open_one(port: int) -> None:
+    await Pool().open(Target("127.0.0.1", port, "", "m"))
+
+
+def test_a_host_that_swallows_packets_is_an_error_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def swallowed(*asked: Any, **more: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(pool_module, "CONNECT_TIMEOUT", 0.01)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "create_connection", swallowed)
+    with pytest.raises(UpstreamError, match=r"no answer within 0\.01 s"):
+        asyncio.run(open_one(1))
+
+
+@story()
+async def test_only_so_many_are_kept(pool: Pool, target: Target, lines: list[Server]) -> None:
+    connections = [await pool.open(target) for _ in range(pool_module.MAX_IDLE + 1)]
+    for connection in connections:
+        await exchange(connection)
+    await lines[0].gone.wait()
+    assert pool.idle(target) is connections[-1]
+    assert connections[0].is_closed
+
+
+@story()
+async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(pool: Pool, target: Target, lines: list[Server]) -> None:
+    await exchange(await pool.open(target))
+    pool.drop(target.host, target.port)
+    pool.drop(target.host, target.port)
+    assert pool.idle(target) is None
+    await lines[0].gone.wait()
+
+
+@story()
+async def test_tls_that_is_no_tls_is_unreachable(pool: Pool, target: Target, lines: list[Server]) -> None:
+    with pytest.raises(UpstreamError, match="cannot be reached"):
+        await pool.open(Target(target.host, target.port, "", "m", tls=True))

@@ -1,0 +1,305 @@
+"""The relay on fakes: whose connection it is, and what ends it, in every order in which callbacks can come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import CapacityError, ClientLeft, UpstreamError
+from stoker.domain.lease import Target
+from stoker.request.relay.relay import Limits, Outgoing, Relay
+from stoker.request.relay.reply import Reply
+
+NEVER = Limits(0.0, 0.0)
+TARGET = Target("h", 1, "", "m")
+SSE = [(b"content-type", b"text/event-stream")]
+FRAME = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+class Client:
+    """A wire; slow when the test says so."""
+
+    def __init__(self) -> None:
+        self.is_lost = self.is_paused = False
+        self.on_lost: Callable[[], None] | None = None
+        self.on_resume: Callable[[], None] | None = None
+        self.log: list[Any] = []
+
+    def start(self, status: int, headers: Any, length: int | None = None) -> None:
+        self.log.append(status)
+
+    def write(self, data: bytes) -> None:
+        self.log.append(data)
+
+    def finish(self, last: bytes = b"") -> None:
+        self.log.append(("finish", last))
+
+    def reply(self, status: int, headers: Any, body: bytes) -> None:
+        self.log.append(("reply", status, body))
+
+    def break_off(self) -> None:
+        self.log.append("break off")
+
+    def close_after(self) -> None:
+        self.log.append("close after")
+
+
+class Line:
+    """A connection that writes down what is done to it."""
+
+    def __init__(self, is_reused: bool = False) -> None:
+        self.is_reused = is_reused
+        self.has_answered = False
+        self.log: list[str] = []
+        self.sent: list[bytes] = []
+        self.transport = self
+
+    def send(self, exchange: Relay, data: bytes) -> None:
+        self.log.append("send")
+        self.sent.append(data)
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    def pause(self) -> None:
+        self.log.append("pause")
+
+    def resume(self) -> None:
+        self.log.append("resume")
+
+    def abort(self) -> None:
+        self.log.append("abort")
+
+
+class Lines:
+    """A pool: `kept` first, then `new`; opening waits for `gate`."""
+
+    def __init__(self, kept: Line | None = None) -> None:
+        self.kept = kept
+        self.new = Line()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.opened = 0
+
+    def idle(self, target: Target) -> Line | None:
+        return self.kept
+
+    async def open(self, target: Target) -> Line:
+        self.opened += 1
+        await self.gate.wait()
+        return self.new
+
+
+class Scene:
+    def __init__(self, kept: Line | None = None, limits: Limits = NEVER) -> None:
+        self.client = Client()
+        self.lines = Lines(kept)
+        reply = Reply(self.client, Dialect.CHAT, "req", asyncio.get_running_loop())
+        self.relay = Relay(reply, self.lines, limits)  # type: ignore[arg-type]
+        self.outgoing = Outgoing(b"head", b"body", Dialect.CHAT)
+
+    async def begin(self) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self.relay.run(TARGET, self.outgoing))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return task
+
+
+def story(**options: Any) -> Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], Callable[[], None]]:
+    def decorate(tell: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+        async def played() -> None:
+            async with asyncio.timeout(3):
+                await tell(Scene(**options))
+
+        def run() -> None:
+            asyncio.run(played())
+
+        run.__name__, run.__doc__ = tell.__name__, tell.__doc__
+        return run
+
+    return decorate
+
+
+@story()
+async def test_after_the_end_the_connection_is_not_touched(scene: Scene) -> None:
+    """It is the pool's: by now it may carry somebody else's reply."""
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    scene.relay.on_data(FRAME + DONE)
+    scene.client.is_paused = True
+    scene.relay.on_end()
+    scene.relay.end(ClientLeft())
+    scene.relay.cut("too late")
+    scene.relay._resume()
+    await task
+    assert scene.lines.new.log == ["send"]
+    assert scene.client.log == [200, FRAME + DONE, ("finish", b"")]
+
+
+@story()
+async def test_the_last_bytes_to_a_slow_client_do_not_pause_a_connection_given_back(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    scene.relay.on_data(b"data: [DONE]")
+    scene.client.is_paused = True
+    scene.relay.on_end()
+    await task
+    assert scene.lines.new.log == ["send"]
+    assert scene.client.log[-1] == ("finish", b"data: [DONE]")
+
+
+@story()
+async def test_a_slow_client_pauses_reading_until_it_takes_bytes_again(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    scene.client.is_paused = True
+    scene.relay.on_data(FRAME)
+    assert scene.lines.new.log == ["send", "pause"]
+    scene.client.is_paused = False
+    resume, was_told = scene.client.on_resume, scene.lines.new.log
+    assert resume is not None
+    resume()
+    assert was_told == ["send", "pause", "resume"]
+    assert getattr(scene.client, "on_resume") is None  # noqa: B009  (mypy holds on to what it knew)
+    scene.relay.on_data(DONE)
+    scene.relay.on_end()
+    await task
+
+
+@pytest.mark.parametrize("error", [ClientLeft(), CapacityError("cut", code="cut")])
+def test_what_ends_it_aborts_the_connection_once(error: Exception) -> None:
+    @story()
+    async def tell(scene: Scene) -> None:
+        task = await scene.begin()
+        scene.relay.on_head(200, SSE, None)
+        scene.relay.on_data(FRAME)
+        scene.relay.end(error)
+        scene.relay.end(RuntimeError("second"))
+        with pytest.raises(type(error)):
+            await task
+        assert scene.lines.new.log == ["send", "abort"]
+
+    tell()
+
+
+@pytest.mark.parametrize("error", [ClientLeft(), CapacityError("cut", code="cut")])
+def test_what_ends_it_between_two_attempts_is_not_lost(error: Exception) -> None:
+    """The kept connection was stale, and the next one is not asked for yet."""
+
+    async def played() -> None:
+        scene = Scene(Line(is_reused=True))
+        task = await scene.begin()
+        scene.relay.on_broken("closed")
+        scene.relay.end(error)
+        with pytest.raises(type(error)):
+            await task
+        assert scene.lines.opened == 0
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_kept_connection_is_replaced_only_if_no_byte_came(answered: bool) -> None:
+    async def played() -> None:
+        kept = Line(is_reused=True)
+        scene = Scene(kept)
+        task = await scene.begin()
+        kept.has_answered = answered
+        scene.relay.on_broken("closed")
+        await asyncio.sleep(0.001)
+        if answered:
+            with pytest.raises(UpstreamError, match="closed"):
+                await task
+        else:
+            assert scene.lines.new.sent == kept.sent == [b"headbody"]
+            scene.relay.on_head(200, [], 2)
+            scene.relay.on_data(b"ok")
+            scene.relay.on_end()
+            await task
+            assert scene.client.log == [("reply", 200, b"ok")]
+        assert scene.lines.opened == (not answered)
+
+    asyncio.run(played())
+
+
+@pytest.mark.parametrize("how", ["end", "cancel"])
+def test_what_ends_it_while_the_connection_is_made_does_not_wait_for_it(how: str) -> None:
+    @story()
+    async def tell(scene: Scene) -> None:
+        scene.lines.gate.clear()
+        task = await scene.begin()
+        if how == "end":
+            scene.relay.end(ClientLeft())
+        else:
+            task.cancel()
+        with pytest.raises(ClientLeft if how == "end" else asyncio.CancelledError):
+            await task
+        assert scene.lines.new.log == []
+
+    tell()
+
+
+@story()
+async def test_a_connection_that_comes_in_the_same_moment_is_closed(scene: Scene) -> None:
+    scene.lines.gate.clear()
+    task = await scene.begin()
+    scene.lines.gate.set()
+    scene.relay.end(ClientLeft())
+    with pytest.raises(ClientLeft):
+        await task
+    assert scene.lines.new.log in (["abort"], [])
+    assert "send" not in scene.lines.new.log
+
+
+@story()
+async def test_a_large_body_is_not_copied_behind_its_head(scene: Scene) -> None:
+    scene.outgoing = Outgoing(b"head", b"b" * 65536, Dialect.CHAT)
+    task = await scene.begin()
+    assert scene.lines.new.sent[1] is scene.outgoing.body
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert scene.lines.new.log == ["send", "abort"]
+
+
+@story(limits=Limits(0.0, 0.02))
+async def test_the_clients_own_silence_is_no_stall(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    scene.client.is_paused = True
+    scene.relay.on_data(FRAME)
+    await asyncio.sleep(0.06)
+    assert not task.done()
+    scene.client.is_paused = False
+    scene.relay._resume()
+    with pytest.raises(UpstreamError, match="sent nothing"):
+        await task
+
+
+@story()
+async def test_too_much_before_the_first_meaningful_frame_flows(scene: Scene) -> None:
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    scene.relay.on_data(b": " + b"x" * 300_000 + b"\n\n")
+    assert scene.client.log[0] == 200
+    scene.relay.on_data(FRAME + DONE)
+    scene.relay.on_end()
+    await task
+
+
+@story()
+async def test_the_first_write_is_told_once_however_the_reply_comes(scene: Scene) -> None:
+    told: list[int] = []
+    scene.relay.reply.first_write = lambda: told.append(1)
+    task = await scene.begin()
+    scene.relay.on_head(200, SSE, None)
+    for data in (FRAME, FRAME, DONE):
+        scene.relay.on_data(data)
+    scene.relay.on_end()
+    await task
+    assert told == [1]
