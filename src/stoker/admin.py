@@ -172,7 +172,7 @@ class Admin:
                 raise ClientError(f"no decision is kept under {request_id[:80]!r}", code="no_decision", status=404)
             return {"decision": msgspec.to_builtins(found)}
         limit = query.get("limit", "50")
-        if not limit.isdigit():
+        if not (limit.isascii() and limit.isdigit()):
             raise ClientError("limit must be a number", code="bad_field", param="limit")
         return {"decisions": [msgspec.to_builtins(d) for d in self._store.recent(min(int(limit), 10_000))]}
 

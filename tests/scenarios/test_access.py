@@ -193,7 +193,10 @@ async def test_two_fields_of_one_name_are_400(unguarded: Plane, dialect: str, fi
     """Behaviour 61."""
     value = {"model": '"open"', "stream": "false", "max_tokens": "5"}[field]
     plain = json.dumps(document("open", dialect=dialect) | {field: json.loads(value)})
-    for double in (plain[:-1] + f', "{field}": {value}}}', plain[:-1] + f', "{field[0]}\\u{ord(field[1]):04x}{field[2:]}": {value}}}'):  # noqa: E501
+    for double in (
+        plain[:-1] + f', "{field}": {value}}}',
+        plain[:-1] + f', "{field[0]}\\u{ord(field[1]):04x}{field[2:]}": {value}}}',
+    ):  # noqa: E501
         async with RawClient(unguarded.port, timeout=30) as client:
             await client.send(
                 f"POST {PATHS[dialect]} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(double)}\r\n\r\n{double}".encode()
@@ -213,7 +216,9 @@ async def test_json_nested_ten_thousand_deep_is_400_in_linear_time(unguarded: Pl
                 middle = b"1" if left == b'{"a":' else b""
                 body = b'{"model":"open","messages":' + left * depth + middle + right * depth + b"}"
                 began = time.monotonic()
-                await client.send(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body))
+                await client.send(
+                    b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body)
+                )
                 await client.send(body)
                 reply = await client.reply()
                 times.append(time.monotonic() - began)
@@ -287,7 +292,9 @@ async def test_a_marker_secret_turns_up_in_no_log_metric_decision_or_file() -> N
                 reply = await ask(plane, "a", headers=headers, messages=turn, stream=streamed)
                 statuses.append(reply.status)
         statuses.append((await ask(plane, "a", headers=(("x-api-key", f"{SECRET}-wrong"),))).status)
-        statuses.append((await fetch(plane, "GET", f"/upstream/a/{SECRET}", authorization=f"Bearer {SECRET}-key")).status)
+        statuses.append(
+            (await fetch(plane, "GET", f"/upstream/a/{SECRET}", authorization=f"Bearer {SECRET}-key")).status
+        )
         assert {200, 401, 404, 503, 502} <= set(statuses), statuses
         shown = json.dumps([plane.status(), plane.decisions(), plane.ask("GET", "/metrics")[1]]) + plane.said()
         assert SECRET not in shown

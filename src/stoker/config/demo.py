@@ -49,4 +49,5 @@ def _serve(name: str, weights: Path, directory: Path) -> Serve:
         directory=str(directory),
         embedded=None,
         die_with_parent=True,
+        extra_args=("--temp", "0"),  # tiny models answer right when nothing is left to chance
     )

@@ -322,15 +322,27 @@ def test_queue_timeout_zero_is_about_places_not_about_loads() -> None:
 
 
 def test_a_full_queue_refuses() -> None:
-    stage = Stage(serve("a", queue=2))
+    stage = Stage(serve("a", queue=2, max_active=1))
+    stage.load("a")
+    ids = [stage.request("a") for _ in range(4)]
+    assert list(stage.refused) == ids[3:]
+    assert stage.refused[ids[3]].code == "queue_full"
+
+
+def test_for_a_load_as_many_more_may_wait_as_will_find_a_place() -> None:
+    stage = Stage(serve("a", queue=0, max_active=2))
     ids = [stage.request("a") for _ in range(3)]
     assert list(stage.refused) == ids[2:]
-    assert stage.refused[ids[2]].code == "queue_full"
+    stage.ready()
+    assert stage.granted == ids[:2]
 
 
 def test_a_waiter_that_leaves_frees_its_place_in_the_queue() -> None:
-    stage = Stage(serve("a", queue=1))
+    stage = Stage(serve("a", queue=1, max_active=1))
+    stage.load("a")
+    stage.request("a")
     first = stage.request("a")
+    assert stage.request("a") in stage.refused
     stage.leaves(first, "a")
     assert stage.request("a") not in stage.refused
 

@@ -71,6 +71,7 @@ def _parser() -> _Parser:
     ours("--slots", action="store_true", help="GET /slots")
     ours("--slot-save-path", default="", help="where KV caches may be saved")
     ours("--cache-ram", type=int, default=64, help="MiB of prompt cache")
+    ours("--temp", type=float, default=None, help="temperature where a request names none")
     ours("--no-warmup", dest="warmup", action="store_false", help="no empty run before ready")
     ours("--sleep-idle-seconds", type=int, default=None, help="seconds of idleness before the engine sleeps")
     return parser
@@ -128,6 +129,8 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     ):
         if option is not None:
             setattr(params, field, option)
+    if options.temp is not None:
+        params.sampling.temp = options.temp
     pooling = options.pooling or ("rank" if options.rerank else None)
     if pooling is not None:
         params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{pooling.upper()}")

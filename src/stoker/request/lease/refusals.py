@@ -17,8 +17,8 @@ def held(serve: Serve) -> StokerError:
     return CapacityError(f"serve '{serve.name}' is drained by its operator", code="draining", retry_after=5.0)
 
 
-def queue_full(serve: Serve) -> StokerError:
-    return CapacityError(f"the queue of serve '{serve.name}' is full ({serve.queue} waiting)", code="queue_full")
+def queue_full(serve: Serve, waiting: int) -> StokerError:
+    return CapacityError(f"the queue of serve '{serve.name}' is full ({waiting} waiting)", code="queue_full")
 
 
 def no_place(serve: Serve) -> StokerError:

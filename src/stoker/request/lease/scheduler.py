@@ -28,7 +28,7 @@ class Scheduler(Settling):
 
         1. ready, nobody before it, a place free (or none needed) -> Grant        (hot)
         2. shutting down, or drained by the operator              -> Reject
-        3. the queue is full                                      -> Reject
+        3. the queue is full (for a load: `max_active` more)      -> Reject
         4. ready, but no place: `queue_timeout`, 0 = Reject at once
         5. can never fit, or backs off for long                   -> Reject
         6. otherwise it waits for the load, at most `swap_timeout`
@@ -226,8 +226,9 @@ class Scheduler(Settling):
             return refusals.shutting_down(), False  # 2
         if seat.held or seat.removed:
             return refusals.held(serve), False  # 2
-        if len(seat.queue) >= serve.queue:
-            return refusals.queue_full(serve), False  # 3
+        places = 0 if seat.phase is Phase.READY else serve.max_active  # who waits for a load may find a place then
+        if len(seat.queue) >= serve.queue + places:
+            return refusals.queue_full(serve, len(seat.queue)), False  # 3
         if seat.phase is Phase.READY:
             return (refusals.no_place(serve) if serve.queue_timeout <= 0 else None), True  # 4
         if seat.phase is Phase.STOPPED:
