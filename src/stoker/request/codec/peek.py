@@ -105,7 +105,7 @@ def peek(body: bytes) -> Top:
     top.model_at = None  # ours alone, whatever the body says
     private = top.private()
     keys = _UNIQUE_KEY.findall(body)
-    is_plain = b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
+    is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
     if not is_plain or len(keys) > len(set(keys)) or any(body.count(b'"%s"' % p.encode()) > 1 for p in private):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
