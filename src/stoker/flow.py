@@ -122,19 +122,19 @@ class Flow:
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=path)
         return Call(Reply(wire, None, request_id, self._loop), decision, self._clock.now(), headers)
 
-    async def serve(
+    def serve(
         self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
         call.reply.dialect = endpoint.dialect
         call.decision.endpoint = endpoint.path
-        await self._guarded(call, caller, self._infer(call, caller, endpoint, receive, headers))
+        return self._guarded(call, caller, self._infer(call, caller, endpoint, receive, headers))
 
-    async def upstream(
+    def upstream(
         self, call: Call, caller: Caller, serve: Serve, counted: bool, method: str, path: str, body: bytes
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """One request of /upstream/SERVE/PATH, passed on as it is. Never raises but CancelledError."""
-        await self._guarded(call, caller, self._pass(call, serve, counted, method, path, body))
+        return self._guarded(call, caller, self._pass(call, serve, counted, method, path, body))
 
     async def _infer(
         self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]

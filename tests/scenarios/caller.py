@@ -37,13 +37,18 @@ def story(tell: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 def document(model: str, text: str = "hello", dialect: str = "chat", **fields: Any) -> dict[str, Any]:
     """A request's body. `text` may carry `script: key=value` for a scripted serve."""
     turns = [{"role": "user", "content": text}]
-    said: dict[str, Any] = {
+    content: dict[str, dict[str, Any]] = {
         "chat": {"messages": turns},
         "completions": {"prompt": text},
         "messages": {"messages": turns, "max_tokens": 10_000},
         "responses": {"input": text},
-    }[dialect]
-    return {"model": model, **said, **fields}
+    }
+    return {"model": model, **content[dialect], **fields}
+
+
+def budget(dialect: str, tokens: int) -> dict[str, Any]:
+    """The field that bounds the output."""
+    return {"max_output_tokens" if dialect == "responses" else "max_tokens": tokens}
 
 
 class Talk(RawClient):

@@ -56,7 +56,7 @@ def llama(name: str, model: str = "spark", **keys: object) -> str:
     """A [[serve]] table for the embedded llama.cpp with one of the shipped models."""
     given: dict[str, object] = {"engine": "llama.cpp", "model": str(MODELS / f"{model}.gguf"), "embedded": True}
     given |= {"context": 1024, "parallel": 2, "threads": 1, "cmd": None, "dialects": None}
-    return serve(name, **{**given, **keys})
+    return serve(name, None, **{**given, **keys})
 
 
 class LocalConnection(http.client.HTTPConnection):
@@ -80,7 +80,8 @@ class Plane:
         self.state = directory / "state"
         self.port = free_port()
         self.config = directory / "stoker.toml"
-        self._environment = {**os.environ, "HOME": str(directory), **(environment or {})}
+        self.environment = {**os.environ, "HOME": str(directory), **(environment or {})}
+        self.environment.pop("XDG_STATE_HOME", None)
         self.process: subprocess.Popen[bytes] | None = None
         self._idle: list[str] = []
         self.write(config)
@@ -97,7 +98,7 @@ class Plane:
         with (self.directory / "out.txt").open("ab") as out:
             begin = out.tell()
             self.process = subprocess.Popen(
-                command, cwd=self.directory, env=self._environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                command, cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 start_new_session=True,
             )  # fmt: skip
         poll(lambda: "listening on" in self.said()[begin:] or self.process.poll() is not None, "it listens")  # type: ignore[union-attr]

@@ -196,11 +196,10 @@ async def test_two_fields_of_one_name_are_400(unguarded: Plane, dialect: str, fi
     for double in (
         plain[:-1] + f', "{field}": {value}}}',
         plain[:-1] + f', "{field[0]}\\u{ord(field[1]):04x}{field[2:]}": {value}}}',
-    ):  # noqa: E501
+    ):
         async with RawClient(unguarded.port, timeout=30) as client:
-            await client.send(
-                f"POST {PATHS[dialect]} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(double)}\r\n\r\n{double}".encode()
-            )
+            head = f"POST {PATHS[dialect]} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(double)}\r\n\r\n"
+            await client.send((head + double).encode())
             reply = await client.reply()
         assert (reply.status, reply.json()["error"]["code"]) == (400, "duplicate_field"), double
     assert unguarded.starts("open") == 0 or unguarded.serve("open")["state"] == "stopped"
@@ -266,7 +265,7 @@ SECRET = "marker-5ecret-zebra"
 
 @story
 async def test_a_marker_secret_turns_up_in_no_log_metric_decision_or_file() -> None:
-    """Behaviour 50's second half: prompt, reply, key, headers, tool arguments; served, refused, broken, started anew."""
+    """Behaviour 50's second half: prompt, reply, key, headers, tool arguments; served, refused, broken."""
     with running(
         serve("a", slot=None, key="env:SERVE_KEY"),
         serve("dies", slot=None, cmd=["sh", "-c", "echo trying; exit 3; : {port}"]),

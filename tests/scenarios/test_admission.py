@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import PATHS, STREAMING, Talk, ask, document, story
+from caller import PATHS, STREAMING, Talk, ask, budget, document, story
 from plane import Plane, running, serve, until
 
 from stoker.testing.client import RawClient, compose
@@ -182,16 +182,15 @@ async def test_above_the_context_is_refused_and_exactly_at_it_is_accepted(
     """Behaviour 29 with a serve that counts words; with the real llama.cpp in test_real_models.py."""
     if temperature == "warm":
         await ask(plane, "counts", dialect="completions")
-    limit = {"responses": "max_output_tokens"}.get(dialect, "max_tokens")
     text = " ".join(["word"] * 60)
-    over = await ask(plane, "counts", text, dialect, **{limit: 41})
+    over = await ask(plane, "counts", text, dialect, **budget(dialect, 41))
     assert over.status == 400
     error = over.json()["error"]
     assert (error["code"], error["source"]) == ("context_length_exceeded", "stoker")
     assert "60 prompt + 41 output" in error["message"]
     assert (over.json().get("type") == "error") == (dialect == "messages")
     assert plane.received("counts", PATHS[dialect]) == [], "it reached the serve"
-    assert (await ask(plane, "counts", text, dialect, **{limit: 40})).status == 200
+    assert (await ask(plane, "counts", text, dialect, **budget(dialect, 40))).status == 200
     assert len(plane.received("counts", PATHS[dialect])) == 1
 
 

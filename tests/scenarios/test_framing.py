@@ -44,7 +44,7 @@ def head(line: str, *headers: str) -> bytes:
         (head("POST /v1/chat/completions/", f"content-length: {len(BODY)}") + BODY, "a trailing slash"),
         (head("POST /v1/ch%61t/completion%73", f"content-length: {len(BODY)}") + BODY, "a percent-encoded path"),
         (head("POST /llm/v1/chat/completions", f"content-length: {len(BODY)}") + BODY, "a prefix"),
-        (head("POST /v1/chat/completions", "CONTENT-LENGTH: %d" % len(BODY)) + BODY, "shouted headers"),
+        (head("POST /v1/chat/completions", f"CONTENT-LENGTH: {len(BODY)}") + BODY, "shouted headers"),
     ],
     ids=lambda given: given if isinstance(given, str) else "",
 )
@@ -172,13 +172,13 @@ async def test_five_megabytes_of_image_arrive_identical(plane: Plane, dialect: s
     """Byte for byte; only the model's name would be changed, and here it is the serve's own. (No vision model can run
     here: that the bytes are the same is what can be shown.)"""
     image = base64.b64encode(random.Random(5).randbytes(5 * 10**6)).decode()
-    part: dict[str, object] = {
+    parts = {
         "chat": {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}},
         "messages": {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": image}},
         "responses": {"type": "input_image", "image_url": f"data:image/png;base64,{image}"},
-    }[dialect]
+    }
     text = {"type": "input_text" if dialect == "responses" else "text", "text": "what is it?  \u00e9 \ud83d\ude00"}
-    turns = [{"role": "user", "content": [text, part]}]
+    turns = [{"role": "user", "content": [text, parts[dialect]]}]
     asked = document("a", dialect=dialect) | ({"input": turns} if dialect == "responses" else {"messages": turns})
     wire = compose("POST", PATHS[dialect], asked)
     body = wire.partition(b"\r\n\r\n")[2]

@@ -164,7 +164,7 @@ async def test_a_second_signal_ends_at_once() -> None:
 
 def _listens(plane: Plane) -> bool:
     try:
-        return plane.ask("GET", "/healthz")[1]["status"] == "ok"
+        return bool(plane.ask("GET", "/healthz")[1]["status"] == "ok")
     except OSError:
         return False
 

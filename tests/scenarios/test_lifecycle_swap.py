@@ -97,13 +97,13 @@ async def test_a_request_during_a_stop_waits_for_it_and_gets_a_fresh_process(pla
 @story
 async def test_the_swaps_of_two_alternating_clients_are_bounded_by_the_settings(plane: Plane) -> None:
     """Behaviour 14."""
-    residency, rounds = 0.5, 40
-    text = f'min_residency = "{residency}s"\nlinger = "50ms"\nmax_wait = "600ms"\ndrain_timeout = "2s"'
+    residency, rounds = 0.5, 24
+    text = f'min_residency = "{residency}s"\nlinger = "20ms"\nmax_wait = "2s"\ndrain_timeout = "2s"'
 
     async def client(name: str) -> None:
         for _ in range(rounds):
             assert (await ask(inner, name, "script: tokens=2")).status == 200
-            await asyncio.sleep(0.02)  # think time
+            await asyncio.sleep(0.06)  # think time, longer than linger: each gap would be enough for a swap
 
     with running(serve("a"), serve("b"), swap=text) as inner:
         began = time.monotonic()
@@ -120,14 +120,16 @@ async def test_a_client_that_keeps_a_busy_for_ever_does_not_starve_b(plane: Plan
     """Behaviour 15; with k other models it is held by the scheduler's own tests."""
     is_over = False
 
-    async def busy() -> None:
+    async def busy(lane: int) -> None:
+        await until(lambda: plane.serve("short")["in_flight"] == lane, "the lanes overlap: it is never idle")
         while not is_over:
-            await ask(plane, "short", "script: first_event_after=0.05")
+            await ask(plane, "short", f"script: first_event_after={0.2 + 0.07 * lane}")
 
+    await ask(plane, "short")
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(3):
-            tasks.create_task(busy())
-        await until(lambda: plane.serve("short")["in_flight"] > 1, "a is busy")
+        for lane in range(3):
+            tasks.create_task(busy(lane))
+        await until(lambda: plane.serve("short")["in_flight"] == 3, "a is busy")
         began = time.monotonic()
         assert (await ask(plane, "next")).status == 200
         waited = time.monotonic() - began

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from caller import PATHS, STREAMING, ask, document, story
-from plane import DIALECTS, MODELS, STOKER, Plane, llama, running, serve
+from plane import MODELS, STOKER, Plane, llama, running, serve
 
 from stoker.testing.client import RawClient, compose
 from stoker.testing.script import Script
@@ -189,7 +189,7 @@ idle_unload = 5
 name = "a"
 engine = "openai"
 cmd = "x --port {{port}}"
-dialects = {DIALECTS[:1] + ["chatt"]}
+dialects = {["chat", "chatt"]}
 """
     (tmp_path / "stoker.toml").write_text(text)
     code, said = up(tmp_path, "--config", "stoker.toml")

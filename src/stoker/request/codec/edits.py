@@ -33,7 +33,7 @@ def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
         body = _drop(body, name)
         changes.append(f"dropped:{name}")
     if top.model != served_name:
-        _, start, end = find(body, "model", None if changes else top.model_at)
+        start, end = _model(body, top) if not changes else find(body, "model")[1:]
         body = _put(body, start, end, msgspec.json.encode(served_name))
         changes.append("model")
     remove = bool(top.stream) and dialect in _ASKABLE and not _asks_usage(top.stream_options)
@@ -41,6 +41,18 @@ def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
         body = _ask_usage(body, top.stream_options)
         changes.append("include_usage")
     return Edited(body, tuple(changes), remove)
+
+
+def _model(body: bytes, top: Top) -> tuple[int, int]:
+    """Where the model's value stands: at once for the usual spelling, else by looking."""
+    if top.model_at is not None:
+        start = top.model_at + 8  # behind "model":
+        if body[start - 1] == 0x3A:
+            start += body[start] == 0x20
+            plain = b'"%b"' % top.model.encode()
+            if body.startswith(plain, start):
+                return start, start + len(plain)
+    return find(body, "model", top.model_at)[1:]
 
 
 def _put(body: bytes, start: int, end: int, text: bytes) -> bytes:

@@ -147,6 +147,8 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
 
 def _has_many_brackets(body: bytes) -> bool:
     """Whether there are more than MAX_DEPTH opening brackets, in strings or not: only then the nesting is measured."""
+    if len(body) < 4096:
+        return body.count(b"{") + body.count(b"[") > MAX_DEPTH
     left = MAX_DEPTH
     for bracket in (b"{", b"["):
         at = body.find(bracket)

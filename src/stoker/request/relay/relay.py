@@ -84,11 +84,13 @@ class Relay:
         try:
             if connection is not None:
                 try:
-                    await self._exchange(connection, outgoing)
+                    self._send(connection, outgoing)
+                    await self._done
                     return
                 except Stale:
                     self._done = self._loop.create_future()
-            await self._exchange(await self._open(target), outgoing)
+            self._send(await self._open(target), outgoing)
+            await self._done
         finally:
             self._close()
 
@@ -277,7 +279,7 @@ class Relay:
         finally:
             self._opening = None
 
-    async def _exchange(self, connection: Connection, outgoing: Outgoing) -> None:
+    def _send(self, connection: Connection, outgoing: Outgoing) -> None:
         self._connection = connection
         if self._done.done():  # gone while the connection was made
             connection.abort()
@@ -285,7 +287,6 @@ class Relay:
             connection.send(self, outgoing.head + outgoing.body if len(outgoing.body) < 65536 else outgoing.head)
             if len(outgoing.body) >= 65536:
                 connection.transport.write(outgoing.body)
-        await self._done
 
     def _settle(self, error: Exception | None) -> None:
         if self._timer is not None:
