@@ -140,6 +140,19 @@ async def test_an_engine_that_cannot_come_up_is_explained_and_what_ran_keeps_run
     assert (plane.serve("a")["state"], (await ask(plane, "a")).status) == ("ready", 200)
 
 
+@story
+async def test_many_engines_that_exit_at_once_each_tell_their_own_reason() -> None:
+    """However late the one who waits comes to look: it is never taken for a stop that somebody asked for."""
+    names = [f"x{number}" for number in range(12)]
+    quits = ["sh", "-c", "echo 'no frobnicator' >&2; exit 7; : {port}"]
+    with running(*(serve(name, slot=None, cmd=quits) for name in names)) as plane:
+        for reply in await asyncio.gather(*(ask(plane, name) for name in names)):
+            error = reply.json()["error"]
+            assert (reply.status, error["code"]) == (503, "start_failed"), error
+            assert "exited with code 7" in error["message"]
+            assert "no frobnicator" in error["message"]
+
+
 @pytest.mark.llama
 @story
 async def test_a_corrupt_gguf_is_explained_and_the_previous_model_is_back() -> None:

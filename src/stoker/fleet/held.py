@@ -44,6 +44,8 @@ class Held:
     """Set when the leader ended, or when an external serve's start is given up: ends the probing."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nothing is left, so that the same serve may be started again."""
+    left_unasked: bool = False
+    """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
 
     def happen(self, event: Event) -> None:
         """Raises IllegalEvent, and changes nothing then."""

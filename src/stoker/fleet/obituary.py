@@ -6,7 +6,6 @@ from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.engines.last_words import redact
 from stoker.fleet.held import Held
-from stoker.fleet.lifecycle import State
 
 _DETAIL = 400
 
@@ -14,7 +13,7 @@ _DETAIL = 400
 def died(held: Held, now: float) -> StartFailed:
     """It ended, or was ended, before it was ready."""
     name = held.serve.name
-    if held.state is not State.SWEEPING:
+    if not held.left_unasked:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
     code = held.process.code if held.process is not None else None
     said = held.last_words()

@@ -189,6 +189,7 @@ class Supervisor:
         was_ready = held.state is State.READY
         is_unasked = held.state is not State.STOPPING
         held.happen(Event.EXITED)
+        held.left_unasked = is_unasked
         held.ended.set()
         if is_unasked and held.process is not None:
             held.process.begin_end(0.0)
