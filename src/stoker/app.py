@@ -11,10 +11,12 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import FrameType
@@ -275,11 +277,19 @@ def _close(sockets: list[socket.socket]) -> None:
         sock.close()
 
 
+class _PrivateLog(RotatingFileHandler):
+    """A rotated log that only its owner can read, whatever directory it lies in."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
+
+
 @contextlib.contextmanager
 def _logging(settings: Settings) -> Iterator[None]:
     """Stoker's own log: `LOGS/stoker.log`, bounded."""
     Path(settings.paths.logs).mkdir(parents=True, exist_ok=True, mode=0o700)
-    handler = RotatingFileHandler(
+    handler = _PrivateLog(
         Path(settings.paths.logs) / "stoker.log", maxBytes=settings.paths.log_bytes, backupCount=1, delay=True
     )
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))

@@ -67,6 +67,7 @@ async def test_a_failed_start_tells_every_waiter_and_the_next_attempt_waits_for_
         assert reply.status == 503
         assert "boom: out of memory" in reply.json()["error"]["message"]
         assert reply.json()["error"]["source"] == "stoker"
+        assert reply.header("retry-after") == "1"
     entry = plane.serve("dies")
     assert (entry["state"], entry["in_flight"], entry["queued"]) == ("backoff", 0, 0)
     assert "boom" in entry["last_error"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.domain.errors import StokerError
+from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reject
@@ -208,7 +208,9 @@ class Scheduler(Settling):
         target.failures += 1
         target.backoff_until = now + backoff(target.failures)
         target.last_error = error
-        commands += self.refuse_all(target, error)
+        again = backoff(target.failures)
+        told = refusals.backing_off(error, again) if isinstance(error, StartFailed) else error
+        commands += self.refuse_all(target, told)
         if self.closing:
             return commands
         if swap.kind is SwapKind.RESTORE:
