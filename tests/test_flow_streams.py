@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -278,6 +280,29 @@ async def test_nobody_listens_any_more(stage: Stage) -> None:
     await client.send(ask())
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (502, "unreachable")
+
+
+@story()
+async def test_a_serve_that_died_just_now_is_started_again_and_the_request_served(stage: Stage) -> None:
+    client, talk = await streaming(stage)
+    talk.begin()
+    talk.end()
+    await told(client)
+    running = stage.conductor.running["a"]
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, but it does not listen: as good as dead
+        gone = replace(running.target, port=nobody.getsockname()[1])
+        stage.conductor.running["a"] = replace(running, target=gone)
+        stage.conductor.scheduler.seats["a"].ready_since -= 100  # it was up for long: no back-off
+        await client.send(ask())
+        await stage.until(lambda: stage.flow.active)
+        asyncio.get_running_loop().call_later(0.01, stage.fleet.die, "a")
+        again = await stage.asked()
+    again.reply({"choices": []})
+    assert (await client.reply()).status == 200
+    assert stage.fleet.journal[-3:] == ["died a", "start a", "ready a"]
+    await stage.until(lambda: len(stage.decisions) == 2)
+    assert stage.decisions[-1].attempts == 2
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])

@@ -43,6 +43,8 @@ from stoker.request.relay.tokens import count
 
 log = logging.getLogger("stoker.flow")
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+NOTICED_WITHIN = 0.05
+"""Seconds after which the end of a serve's process has been noticed."""
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -85,6 +87,12 @@ class Call:
         """Raises what the request was ended with, if it was."""
         if self.ending is not None:
             raise self.ending
+
+    def release(self) -> None:
+        """Give the lease back, if there is one."""
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            lease.release()
 
 
 class Flow:
@@ -144,9 +152,20 @@ class Flow:
         serve = self._decide(call, caller, endpoint, top)
         if may_exceed(serve.context, len(body), top.output_budget()) and endpoint.generates:
             await self._check_context(call, serve, endpoint, top, body)
+        try:
+            await self._carry(call, serve, endpoint, top, body)
+        except UpstreamError as error:
+            if error.code != "unreachable":
+                raise
+            # Nothing was sent. A serve that has just died is known to be gone a moment later, and started again.
+            call.release()
+            await asyncio.sleep(NOTICED_WITHIN)
+            await self._carry(call, serve, endpoint, top, body)
+
+    async def _carry(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
         lease = await self._lease(call, serve, endpoint.generates)
         edited = edit(body, top, endpoint.dialect, lease.target.served_name)
-        if edited.changes:
+        if edited.changes and not call.decision.translation:
             call.decision.translation = ",".join(edited.changes)
             call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
         plain = bool(top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
@@ -192,8 +211,7 @@ class Flow:
             self._failed(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
         finally:
             work.close()
-            if call.lease is not None:
-                call.lease.release()
+            call.release()
             if entered:
                 caller.leave()
             reply.wire.on_lost = None
