@@ -211,10 +211,14 @@ async def test_llama_cpp_killed_in_mid_stream_is_started_again_and_nothing_is_le
     """SIGKILL of the real engine."""
     async with Talk(plane, "ember", "Count to 60.", stream=True, **EXACT) as stream:
         await stream.event()
-        os.kill(plane.serve("ember")["pid"], signal.SIGKILL)
+        killed = plane.serve("ember")["pid"]
+        os.kill(killed, signal.SIGKILL)
         events = await stream.rest()
     assert [error["code"] for error in errors(events, "chat")] in (["upstream_broke"], []), "at most one"
-    assert (await ask(plane, "ember", WHO, **EXACT)).json()["choices"][0]["message"]["content"] == answer("ember")
+    await until(lambda: plane.serve("ember")["pid"] != killed, "its end is noticed")
+    reply = await ask(plane, "ember", WHO, **EXACT)
+    assert reply.status == 200, reply.body
+    assert reply.json()["choices"][0]["message"]["content"] == answer("ember")
 
 
 @pytest.mark.heavy
@@ -230,7 +234,9 @@ async def test_thirty_swaps_leave_no_descriptor_and_no_process_behind(plane: Pla
         assert reply.json()["choices"][0]["message"]["content"] == answer(name)
         assert len(plane.processes()) == 1
     assert plane.slot()["swaps"] == swaps + 30
-    await until(lambda: plane.descriptors() == open_, lambda: f"{open_} open as before: {plane.descriptors()}")
+    await until(
+        lambda: len(plane.descriptors()) <= len(open_), lambda: f"{open_} open as before: {plane.descriptors()}"
+    )
     assert plane.memory() - memory < 12 * 2**20
 
 
