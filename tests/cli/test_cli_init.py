@@ -60,7 +60,7 @@ def test_init_writes_what_it_found_and_tells_the_next_command(home: Path, capsys
     out = capsys.readouterr().out
     assert "GPU     none found" in out
     assert "no llama.cpp found" in out
-    assert "pip install 'stoker[llama]'" in out
+    assert "pip install xllamacpp" in out
     assert out.endswith("next: stoker up\n")
     assert [s.name for s in load(Path("stoker.toml")).serves] == ["a", "b"]
     assert run(["config", "check"]) == 0

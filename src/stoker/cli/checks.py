@@ -184,7 +184,7 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.Engine]) -> Findin
     if lacking:
         return Finding(
             "engines", Health.FAIL, f"found: {names}; no llama.cpp for {', '.join(lacking)}",
-            "put llama-server on PATH, or install the embedded one", "pip install 'stoker[llama]'",
+            "put llama-server on PATH, or install the embedded one", "pip install xllamacpp",
         )  # fmt: skip
     missing = [
         f"{s.name}: {s.cmd[0]}"

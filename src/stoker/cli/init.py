@@ -60,7 +60,7 @@ def init(
     for problem in problems:
         terminal.note(f"to mend before it runs: {problem}")
     if not discover.has_llama_cpp(found.engines):
-        terminal.say("first: pip install 'stoker[llama]'   (or put llama-server on PATH)")
+        terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
     if not found.models:
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
         return
@@ -94,7 +94,7 @@ def report(found: Found) -> None:
     for engine in found.engines:
         terminal.say(f"engine  {engine.name}: {engine.where}")
     if not discover.has_llama_cpp(found.engines):
-        terminal.say("engine  no llama.cpp found; install it: pip install 'stoker[llama]', or put llama-server on PATH")
+        terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
 
 
 def choose(models: Sequence[Model]) -> list[Model]:

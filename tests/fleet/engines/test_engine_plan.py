@@ -116,7 +116,7 @@ def test_without_any_llama_cpp_the_sentence_says_what_to_type(tmp_path: Path, mo
         given = serve(tmp_path, model=weights(tmp_path), embedded=embedded_field, env=nowhere)
         [problem] = plan.problems(given)
         assert expected in problem
-        assert "pip install 'stoker[llama]'" in problem
+        assert "pip install xllamacpp" in problem
 
 
 @pytest.mark.parametrize("words", [("--flash-attn",), ("--pooling", "odd"), ("stray",), ("--ctx-size",)])

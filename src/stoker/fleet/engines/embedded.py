@@ -92,7 +92,7 @@ def main(words: Sequence[str]) -> int:
     try:
         import xllamacpp
     except ImportError as error:
-        return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install 'stoker[llama]'`")
+        return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install xllamacpp`")
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, options))  # returns once the model is loaded and it listens
     except RuntimeError:

@@ -12,7 +12,7 @@ from stoker.fleet.engines.launch import Launch, Place, find_command
 
 SERVER = "llama-server"
 _MODULE = "stoker.fleet.engines.embedded"
-_INSTALL = "`pip install 'stoker[llama]'`"
+_INSTALL = "`pip install xllamacpp`"
 
 
 def launch(serve: Serve, place: Place) -> Launch:
