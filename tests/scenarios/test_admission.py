@@ -32,12 +32,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @pytest.mark.parametrize("dialect", STREAMING)
 @story
 async def test_the_ninth_of_eight_gets_its_503_at_once_and_before_any_event(plane: Plane, dialect: str) -> None:

@@ -26,12 +26,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 def stoker(plane: Plane, *words: str, code: int = 0) -> str:
     """Run a command in the story's directory; what it printed."""
     done = subprocess.run(

@@ -27,12 +27,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 def head(line: str, *headers: str) -> bytes:
     return "\r\n".join([f"{line} HTTP/1.1", "host: 127.0.0.1", *headers, "", ""]).encode()
 

@@ -34,12 +34,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @story
 async def test_a_stopped_serve_that_is_named_starts_once_and_answers(plane: Plane) -> None:
     """Behaviour 1."""

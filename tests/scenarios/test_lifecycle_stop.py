@@ -27,12 +27,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @story
 async def test_stopping_a_wrapper_script_ends_its_whole_process_group(plane: Plane) -> None:
     """Behaviour 10."""

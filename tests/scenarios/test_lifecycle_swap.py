@@ -37,12 +37,6 @@ drain_timeout = "300ms"
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @story
 async def test_a_victim_with_two_streams_is_stopped_only_after_both_ended(plane: Plane) -> None:
     """Behaviour 4."""

@@ -44,12 +44,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @asynccontextmanager
 async def sdks(plane: Plane) -> AsyncIterator[tuple[openai.AsyncOpenAI, anthropic.AsyncAnthropic]]:
     url = f"http://127.0.0.1:{plane.port}"

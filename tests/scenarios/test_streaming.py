@@ -30,12 +30,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @pytest.mark.parametrize("dialect", STREAMING)
 @story
 async def test_each_delta_reaches_the_client_as_it_comes(plane: Plane, dialect: str) -> None:

@@ -35,12 +35,6 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-@pytest.fixture
-def plane(shared: Plane) -> Iterator[Plane]:
-    yield shared
-    shared.settle()
-
-
 @pytest.mark.parametrize("dialect", STREAMING)
 @story
 async def test_a_wrong_request_is_told_in_its_dialect_and_the_next_one_is_served(plane: Plane, dialect: str) -> None:
