@@ -296,7 +296,7 @@ class Flow:
             usage, decision = relay.usage, call.decision
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
-            if relay.detail:
+            if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
                 self._note(lease.serve, f"HTTP {relay.upstream_status} to {decision.id}")
 
     def _first(self, call: Call) -> None:

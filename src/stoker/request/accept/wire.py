@@ -92,13 +92,12 @@ class Wire:
     takes bytes again after `is_paused` was true.
     """
 
-    __slots__ = ("_protocol", "_raw", "cycle", "is_lost", "on_lost", "on_resume", "started")
+    __slots__ = ("_protocol", "_raw", "cycle", "is_lost", "on_lost", "on_resume")
 
     def __init__(self, protocol: WireProtocol) -> None:
         self._protocol = protocol
         self.cycle: RequestResponseCycle = None  # type: ignore[assignment]  # set as soon as uvicorn has made it
         self.is_lost = False
-        self.started = False
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self._raw = False
@@ -120,7 +119,6 @@ class Wire:
 
     def _head(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None) -> bytes:
         cycle = self.cycle
-        self.started = True
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
         if length is None and cycle.scope["http_version"] == "1.0":

@@ -41,7 +41,6 @@ class Top(msgspec.Struct):
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
     stream_options: Any = None
-    n_predict: Any = None
     custom_logit_processor: msgspec.Raw = _ABSENT
     chat_template: msgspec.Raw = _ABSENT
     kv_transfer_params: msgspec.Raw = _ABSENT

@@ -1,7 +1,7 @@
 """What a serve's failure becomes for the caller.
 
 An upstream 4xx is the caller's own doing and goes through as it is, except 401, 403 and 407: those mean that Stoker's
-key for the serve is wrong. A 5xx gets Stoker's words; the serve's own go to its log.
+key for the serve is wrong. A 5xx gets Stoker's words; its body may echo a prompt, so it is kept nowhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError 
     if status in (503, 529):
         seconds = min(float(retry_after), 3600.0) if retry_after.isdigit() else 1.0
         return CapacityError(f"the serve is busy or loading (HTTP {status})", code="upstream_busy", retry_after=seconds)
-    return UpstreamError(f"the serve failed with HTTP {status}; its own words are in its log", code="upstream_error")
+    return UpstreamError(f"the serve failed with HTTP {status}; its own log may say why", code="upstream_error")
 
 
 def refused(status: int) -> StokerError:
@@ -38,9 +38,7 @@ def from_frame(payload: dict[str, Any]) -> StokerError:
     message = source.get("message")
     if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
         return ClientError(message[:1000], code="upstream_refused", status=code)
-    return UpstreamError(
-        "the serve reported an error in its stream; its own words are in its log", code="upstream_error"
-    )
+    return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
 
 
 def unusable(what: str) -> StokerError:

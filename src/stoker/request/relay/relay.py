@@ -56,8 +56,6 @@ class Relay:
         self.reply = reply
         self.usage = Usage()
         self.upstream_status = 0
-        self.detail = b""
-        """A failed serve's own words, bounded: for the log, never for the caller."""
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -252,7 +250,6 @@ class Relay:
             return
         body = b"".join(self._held)
         if self.upstream_status >= 400:
-            self.detail = body[:2000]
             error = faults.from_status(self.upstream_status, self._headers)
             if error is not None:
                 raise error
