@@ -61,6 +61,43 @@ class Paths:
     """Decision records kept."""
     log_bytes: int = 10 * 2**20
     """Bytes kept per serve's log before it is rotated (one old file is kept)."""
+    placement: bool = False
+    """Weights and caches only under the vault; on when a vault is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmPool:
+    """What may stay in host memory for models that are not in a slot."""
+
+    memory: int | None = None
+    """Bytes; None: half of what is available when Stoker starts; 0: nothing stays warm."""
+    predict: bool = True
+    """Bring the model that is likely to be wanted next into the page cache ahead of time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """When a serve counts as wedged, and how often it is started again."""
+
+    interval: float = 10.0
+    """Seconds between two proofs of a ready serve; 0: only its process and its requests are watched."""
+    stall: float = 120.0
+    """Seconds without any progress while requests are in flight."""
+    restarts: int = 5
+    """Restarts within `window` seconds, after which the serve is parked."""
+    window: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conversations:
+    """Saved KV caches (of serves with `keep_conversations`)."""
+
+    budget: int = 4 * 2**30
+    """Bytes on disk."""
+    age: float = 86_400.0
+    """Seconds after which a saved conversation is removed."""
+    save_within: float = 0.5
+    """Seconds by which saving may delay the swap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +110,6 @@ class Settings:
     serves: tuple[Serve, ...]
     source: str = ""
     """The configuration file's absolute path; empty for the demo."""
+    warm: WarmPool = WarmPool()
+    watchdog: Watchdog = Watchdog()
+    conversations: Conversations = Conversations()

@@ -22,6 +22,8 @@ class Running:
     """Unix time."""
     facts: dict[str, str | int | float]
     """The engine's start-up facts: context, parallel, build, load seconds, per-phase times."""
+    temperature: str = "cold"
+    """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
 
 class Fleet(Protocol):
@@ -33,6 +35,12 @@ class Fleet(Protocol):
         Touches nothing and takes milliseconds: called before a running serve is asked to go.
         """
 
+    async def examine(self, serve: Serve) -> list[str]:
+        """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
+
+        Awaited right before the victims of a swap are stopped; if anything is found they are not touched.
+        """
+
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
         """Start and wait until proved ready. Raises StartFailed with the engine's last words.
 
@@ -40,8 +48,10 @@ class Fleet(Protocol):
         On cancel: whatever was started is gone before CancelledError leaves this call.
         """
 
-    async def stop(self, name: str, grace: float) -> None:
-        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when gone and reaped. Unknown name: nothing.
+    async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
+        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when gone and its memory is free. Unknown: nothing.
+
+        `keep_warm`: it may be put to sleep instead; it then holds host memory, and nothing of its slot.
 
         On cancel: the kill goes on; the call returns only when the process is gone.
         """

@@ -13,7 +13,19 @@ class Driver(StrEnum):
     """How a serve is started and stopped."""
 
     PROCESS = "process"
+    COMPOSE = "compose"
+    """A container, brought up by the serve's own `up` command."""
+    SYSTEMD = "systemd"
     EXTERNAL = "external"
+
+
+class Warmth(StrEnum):
+    """Whether a serve that leaves its slot may stay in memory: asleep, or its weights in the page cache."""
+
+    AUTO = "auto"
+    PIN = "pin"
+    """Never dropped to make room for another."""
+    NEVER = "never"
 
 
 class Status(StrEnum):
@@ -63,6 +75,36 @@ class Requires:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How an engine is to run its model. None: the engine's own choice. Each adapter says this in its engine's words."""
+
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    memory_fraction: float | None = None
+    """Share of each device's memory that the engine may take, above 0 up to 1."""
+    batched_tokens: int | None = None
+    """Tokens that one step works on at most."""
+    dtype: str | None = None
+    quantization: str | None = None
+    kv_cache_type: str | None = None
+    attention_backend: tuple[str, ...] = ()
+    """In order of preference: the first whose dependencies are there."""
+    prefix_caching: bool | None = None
+    graphs: bool | None = None
+    """CUDA graphs and compilation."""
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
+    chat_template: str | None = None
+    thinking: bool | None = None
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    """Defaults for what a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`."""
+    rendezvous: str | None = None
+    """`host:port` at which the parts of one engine find each other."""
+    trust_remote_code: bool = False
+    metrics: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class SwapPolicy:
     """How a slot changes its resident. None means: follow the measured swap time (`auto`)."""
 
@@ -89,7 +131,7 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
-     "ready_timeout", "stop_grace", "conflicts", "modalities")
+     "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256")
 )  # fmt: skip
 
 
@@ -99,7 +141,7 @@ class Serve:
 
     name: str
     engine: str = "llama.cpp"
-    """`llama.cpp` or `openai` (anything that speaks an OpenAI-like API); vllm and sglang come later."""
+    """`llama.cpp`, `vllm`, `sglang`, or `openai` (anything that speaks an OpenAI-like API)."""
     model: str = ""
     """Absolute path of the weights for llama.cpp; whatever `{model}` is to stand for in `cmd`."""
     served_name: str = ""
@@ -147,6 +189,24 @@ class Serve:
     """llama.cpp: True = the xllamacpp wheel, False = llama-server from PATH, None = PATH first."""
     die_with_parent: bool = False
     """The demo's engines only."""
+    tuning: Tuning = Tuning()
+    container: str | None = None
+    """Driver compose: the container's name."""
+    up: tuple[str, ...] | None = None
+    """Driver compose: the command that creates the container; `{dir}`, `{port}`, `{model}` are filled in."""
+    unit: str | None = None
+    """Driver systemd: the unit's name."""
+    fallback: str | None = None
+    """The serve to use instead when this one runs out of memory."""
+    warm: Warmth = Warmth.AUTO
+    sleep_level: int | None = None
+    """vLLM: 1 = weights to host memory, 2 = weights dropped and read again. SGLang: any. None: stopped instead."""
+    keep_conversations: bool = False
+    """llama.cpp: the KV cache of conversations is saved before a stop and restored after the next start."""
+    source: str | None = None
+    """Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO[/FILE]`."""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """File name (of `model` or its parts) to the hex digest that it must have."""
 
     def names(self) -> tuple[str, ...]:
         """Every model name that means this serve: its own, the served one, the aliases."""

@@ -15,6 +15,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     pid: int
+    """0: about to be started; nobody knows yet whether it was."""
     mark: str
     """`identity.start_mark` of the process."""
     command: str
@@ -29,6 +30,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     grace: float
     """`stop_grace` at that time, for when the serve is configured no more."""
     ready: bool = False
+    driver: str = "process"
+    handle: str = ""
+    """What the driver knows it by: a container's name and id, a unit's name. Processes need only the pid."""
     facts: dict[str, str | int | float] = {}
 
 
