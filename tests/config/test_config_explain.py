@@ -66,7 +66,49 @@ env = { PLAIN = "tab\\tdel\\u007f" }
 name = "c"
 base_url = "http://far:1/v1"
 dialects = ["rerank"]
-"""
+fallback = "d"
+[[serve]]
+name = "d"
+container = "vllm-d"
+model = "org/d"
+port = 9002
+up = "docker compose -f {dir}/d.yml up -d vllm-d"
+source = "rsync:nas:/models/d"
+[[serve]]
+name = "e"
+engine = "vllm"
+purpose = "e"
+threads = 2
+gpu_layers = 3
+tensor_parallel = 2
+pipeline_parallel = 1
+batched_tokens = 100
+dtype = "bfloat16"
+quantization = "awq"
+kv_cache_type = "fp8"
+prefix_caching = false
+graphs = true
+tool_parser = "hermes"
+reasoning_parser = "qwen3"
+chat_template = "t.jinja"
+thinking = false
+driver = "systemd"
+model = "org/e"
+port = 9003
+sleep_level = 2
+sha256 = { "a.safetensors" = "%s" }
+attention_backend = ["flashinfer", "triton"]
+memory_fraction = 0.9
+sampling = { temperature = 0.6 }
+rendezvous = "10.0.0.1:29500"
+warm = "pin"
+[warm]
+memory = "32GiB"
+[watchdog]
+stall = "90s"
+[conversations]
+age = "2h"
+""" % ("ab" * 32)
 
 
 @pytest.fixture
@@ -120,12 +162,20 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        assert {f.name for f in fields(one)} - known["ServeTable"] == {"directory", "die_with_parent"}
+        unwritten = {"directory", "die_with_parent", "tuning"}
+        assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
+        assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
+        for section, table in (
+            ("warm", "WarmTable"),
+            ("watchdog", "WatchdogTable"),
+            ("conversations", "ConversationsTable"),
+        ):
+            assert {f.name for f in fields(getattr(full, section))} == known[table] == set(shown[section])
         assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
         in_any = {key for serve in shown["serve"] for key in serve}
-        assert known["ServeTable"] - in_any == {"extends", "abstract", "threads", "gpu_layers", "purpose"}
+        assert known["ServeTable"] - in_any == {"extends", "abstract"}
 
 
 values = st.recursive(

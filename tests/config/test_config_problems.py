@@ -23,7 +23,7 @@ baseline = "nobody"                      # 4
 
 [[serve]]
 name = "fast"
-engine = "vllm"                          # 5
+engine = "vlm"                           # 5
 contxt = 4096                            # 6
 slot = "gpu1"                            # 7
 model = "x.gguf"
@@ -51,7 +51,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         "key 'front_door.host': '0.0.0.0' can be reached from other machines and there are no keys",
         "key 'front_door.body_limit': 32 has no unit; write text with a unit: \"32MiB\"",
         "key 'slots.gpu0.baseline': no serve 'nobody' lives in slot 'gpu0'",
-        "key 'serve[fast].engine': 'vllm' is not in this version",
+        "key 'serve[fast].engine': 'vlm' is not accepted; it is llama.cpp, vllm, sglang or openai; did you",
         "key 'serve[fast].contxt': unknown key; did you mean 'context'?",
         "key 'serve[fast].slot': there is no slot 'gpu1'; did you mean 'gpu0'?",
         "key 'serve[fast].aliases[#2]': 'auto' is reserved",
@@ -98,7 +98,9 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': holds something that is no device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: front_door"),
+        ("port = 1", "1: key 'port': unknown key; known here: conversations, front_door"),
+        ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
+        ("[watchdog]\nrestarts = 0", "2: key 'watchdog.restarts': is too small: at least 1"),
         ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
         ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
@@ -115,16 +117,24 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('driver = "compose"', "'compose' is not in this version: start the container yourself and give its base_url"),
-        ('driver = "systemd"', "'systemd' is not in this version"),
+        ('driver = "systemd"', "serve 'fast' runs as a unit and so needs a fixed `port`"),
         ('driver = "ray"', "'ray' is not in this version"),
-        ('driver = "proces"', "'proces' is not accepted; it is process or external; did you mean 'process'?"),
-        ('engine = "sglang"', "'sglang' is not in this version"),
-        ('engine = "lama.cpp"', "'lama.cpp' is not accepted; it is llama.cpp or openai; did you mean 'llama.cpp'?"),
-        ('container = "x"', "not in this version: containers; take it out"),
-        ('up = "docker"', "not in this version"),
-        ('fallback = "x"', "not in this version"),
-        ("sampling = { t = 1 }", "not in this version"),
+        ('driver = "proces"', "'proces' is not accepted; it is process, compose, systemd or external; did you"),
+        ('engine = "lama.cpp"', "'lama.cpp' is not accepted; it is llama.cpp, vllm, sglang or openai; did you mean"),
+        ('container = "x"', "serve 'fast' needs the `port` at which its container answers on this machine"),
+        ('up = "docker"', "means nothing with driver process"),
+        ('unit = "x.service"', 'is for driver = "systemd"'),
+        ('fallback = "x"', "there is no serve 'x'"),
+        ('fallback = "fast"', "a circle: fast falls back to fast"),
+        ("sampling = { temperatur = 1 }", "is no sampling setting; did you mean 'temperature'?"),
+        ("sleep_level = 1", "is for engines vllm and sglang"),
+        ("sleep_level = 3", "is too large: at most 2"),
+        ("memory_fraction = 1.5", "is too large: at most 1"),
+        ("memory_fraction = 0.0", "is too small: more than 0"),
+        ('source = "ftp:x"', "is no place that weights can be fetched from"),
+        ('sha256 = { "a" = "12" }', "is no SHA-256 digest"),
+        ('rendezvous = "host"', "is no rendezvous address"),
+        ('warm = "hot"', "'hot' is not accepted; it is auto, pin or never"),
         ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; it is chat, completions,"),
         ('status = "reject"', "'reject' is not accepted; it is production,"),
         ('served_name = "a b"', "is no model name"),
@@ -163,6 +173,24 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
     [problem] = problems(text + line + "\n")
     assert problem.startswith(f"{number}: key 'serve[fast].{key}")
     assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "expected"),
+    [
+        ('container = "x"\nport = 9\nup = "run {prot}"', "up", "{prot} is not filled in; did you mean '{port}'?"),
+        ('container = "x"\nport = 9\nthreads = 2', "threads", "means nothing for serve 'fast': its container has a"),
+        ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
+        ('engine = "vllm"\nkeep_conversations = true', "keep_conversations", "is for engine llama.cpp"),
+        ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
+        ('cmd = "run {port}"\ndtype = "f16"', "dtype", "means nothing for serve 'fast', which has a `cmd` of its own"),
+        ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for engines vllm and sglang"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines: str, key: str, expected: str) -> None:
+    text = GOOD.replace('slot = "gpu0"\n', "") if "driver" in lines else GOOD
+    [problem] = problems(text + lines + "\n")
+    assert problem.partition(": ")[2].startswith(f"key 'serve[fast].{key}': {expected}")
 
 
 @pytest.mark.parametrize(

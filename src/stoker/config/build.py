@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.positions import Path as KeyPath
 from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.secrets import read_secret
-from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
+from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import Dialect
-from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy
+from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
+    "vllm": frozenset(Dialect),
+    "sglang": frozenset(Dialect),
     "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
 }
 """What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
@@ -67,6 +70,9 @@ def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, sou
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
         serves=tuple(_serve(entry, secrets.get(entry.at(doc, "key")), directory, Path(paths.vault)) for entry in real),
         source=str(source),
+        warm=WarmPool(**file.warm.model_dump()),
+        watchdog=Watchdog(**file.watchdog.model_dump()),
+        conversations=Conversations(**file.conversations.model_dump()),
     )
 
 
@@ -78,6 +84,7 @@ def _paths(table: PathsTable, directory: Path) -> Paths:
         vault=str(_or(table.vault, directory, default_vault)),
         decisions=table.decisions,
         log_bytes=table.log_bytes,
+        placement=table.vault is not None if table.placement is None else table.placement,
     )
 
 
@@ -138,7 +145,9 @@ def _model(entry: Entry, directory: Path, vault: Path) -> str:
     text = entry.table.model or ""
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
-    is_path = text and entry.engine == "llama.cpp" and not entry.is_external
+    is_ours = entry.driver in ("process", "systemd")
+    named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
+    is_path = text and named and is_ours  # a hub id looks like a relative path and is none
     return str(absolute(text, directory)) if is_path else text
 
 
@@ -150,7 +159,7 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         name=entry.name,
         engine=entry.engine,
         model=_model(entry, directory, vault),
-        served_name=table.served_name or entry.name,
+        served_name=entry.served_name,
         aliases=tuple(dict.fromkeys(table.aliases)),
         slot=table.slot,
         context=table.context,
@@ -162,7 +171,7 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         reason=table.reason or why,
         purpose=table.purpose or "",
         modalities=tuple(table.modalities),
-        driver=Driver.EXTERNAL if entry.is_external else Driver.PROCESS,
+        driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),
         host=table.host,
         port=table.port,
@@ -184,4 +193,21 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         conflicts=tuple(table.conflicts),
         directory=str(directory),
         embedded=table.embedded,
+        tuning=_tuning(table),
+        container=table.container,
+        up=None if table.up is None else tuple(table.up),
+        unit=(table.unit or f"stoker-serve-{entry.name}.service") if entry.driver == "systemd" else None,
+        fallback=table.fallback,
+        warm=Warmth(table.warm),
+        sleep_level=table.sleep_level,
+        keep_conversations=table.keep_conversations,
+        source=table.source,
+        sha256=dict(table.sha256),
     )
+
+
+def _tuning(table: ServeTable) -> Tuning:
+    given: dict[str, Any] = {f.name: getattr(table, f.name) for f in fields(Tuning)}
+    for name, value in given.items():
+        given[name] = tuple(value) if isinstance(value, list) else value
+    return Tuning(**given)

@@ -48,6 +48,8 @@ def _sentence(path: Path, finding: ErrorDetails) -> str:
             return str(limits["error"])
         case "greater_than_equal":
             return f"is too small: at least {limits['ge']}"
+        case "greater_than":
+            return f"is too small: more than {limits['gt']}"
         case "less_than_equal":
             return f"is too large: at most {limits['le']}"
         case "int_type":
@@ -121,6 +123,9 @@ def _homes() -> dict[str, str]:
         "swap.": ("swap",),
         "slots.NAME.": ("slots", "NAME"),
         "serve.": ("serve", 0),
+        "warm.": ("warm",),
+        "watchdog.": ("watchdog",),
+        "conversations.": ("conversations",),
     }.items():
         for key in keys_of(path):
             homes.setdefault(key, []).append(f"{title}{key}")

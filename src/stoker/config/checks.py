@@ -218,3 +218,41 @@ def some_size(value: object) -> int:
     if size < 1:
         raise ValueError("must be larger than 0")
     return size
+
+
+def size_or(word: str) -> Callable[[object], int | None]:
+    """A size in bytes, 0 included, or None for `word`."""
+
+    def check(value: object) -> int | None:
+        if value == word:
+            return None
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            raise ValueError(f'{error}; or "{word}"') from None
+
+    return check
+
+
+def sha256(value: object) -> str:
+    text = text_of(value)
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text, re.ASCII):
+        raise ValueError("is no SHA-256 digest: 64 hexadecimal digits, as `sha256sum FILE` prints them")
+    return text.lower()
+
+
+def source(value: object) -> str:
+    text = plain(value)
+    scheme, colon, _ = text.partition(":")
+    if colon and scheme not in ("rsync", "s3", "hf"):
+        known = "a path, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO"
+        raise ValueError(f"is no place that weights can be fetched from: write {known}")
+    return text
+
+
+def rendezvous(value: object) -> str:
+    text = plain(value)
+    host, _, port = text.rpartition(":")
+    if not host or " " in text or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError('is no rendezvous address; write one like "10.0.0.7:29500"')
+    return text

@@ -6,6 +6,7 @@ Effective values in the file's own form; a secret is shown as where it comes fro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from stoker.config.caution import secret_variable, secret_words
@@ -13,7 +14,7 @@ from stoker.config.caution import warnings as warnings  # the four questions are
 from stoker.config.render import render
 from stoker.config.schema import File
 from stoker.config.units import show_duration, show_size
-from stoker.domain.access import FrontDoor, Key, Paths, Settings
+from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy
 
 HIDDEN = "***"
@@ -30,6 +31,9 @@ def show(settings: Settings) -> dict[str, object]:
         "paths": _paths(settings.paths),
         "slots": slots,
         "serve": [_serve(serve) for serve in settings.serves],
+        "warm": _warm(settings.warm),
+        "watchdog": _watchdog(settings.watchdog),
+        "conversations": _conversations(settings.conversations),
     }
     return _given(shown)
 
@@ -99,6 +103,28 @@ def _paths(paths: Paths) -> dict[str, Any]:
         "vault": paths.vault,
         "decisions": paths.decisions,
         "log_bytes": show_size(paths.log_bytes),
+        "placement": paths.placement,
+    }
+
+
+def _warm(warm: WarmPool) -> dict[str, Any]:
+    return {"memory": "auto" if warm.memory is None else show_size(warm.memory), "predict": warm.predict}
+
+
+def _watchdog(watchdog: Watchdog) -> dict[str, Any]:
+    return {
+        "interval": show_duration(watchdog.interval),
+        "stall": show_duration(watchdog.stall),
+        "restarts": watchdog.restarts,
+        "window": show_duration(watchdog.window),
+    }
+
+
+def _conversations(kept: Conversations) -> dict[str, Any]:
+    return {
+        "budget": show_size(kept.budget),
+        "age": show_duration(kept.age),
+        "save_within": show_duration(kept.save_within),
     }
 
 
@@ -148,24 +174,26 @@ def _serve(serve: Serve) -> dict[str, Any]:
         "health": serve.health,
         "canary": serve.canary,
         "ready_timeout": show_duration(serve.ready_timeout),
+        "fallback": serve.fallback,
     }
-    return shown if serve.driver is Driver.EXTERNAL else shown | _process(serve)
+    if serve.driver is Driver.EXTERNAL:
+        return shown
+    return shown | _ours(serve) | (_container(serve) if serve.driver is Driver.COMPOSE else _process(serve))
 
 
-def _process(serve: Serve) -> dict[str, Any]:
+def _ours(serve: Serve) -> dict[str, Any]:
+    """What every serve has that Stoker starts."""
     return {
         "slot": serve.slot,
         "memory": _size(serve.memory),
         "keep_loaded": serve.keep_loaded,
         "idle_unload": _duration(serve.idle_unload, "never"),
         "stop_grace": show_duration(serve.stop_grace),
-        "cmd": None if serve.cmd is None else _hide(serve.cmd),
         "host": serve.host,
         "port": serve.port,
-        "extra_args": _hide(serve.extra_args),
-        "threads": serve.threads,
-        "gpu_layers": serve.gpu_layers,
-        "embedded": serve.embedded,
+        "warm": serve.warm.value,
+        "source": serve.source,
+        "sha256": dict(serve.sha256),
         "conflicts": list(serve.conflicts),
         "env": {name: HIDDEN if secret_variable(name) else value for name, value in serve.env.items()},
         "requires": {
@@ -173,6 +201,31 @@ def _process(serve: Serve) -> dict[str, Any]:
             "packages": dict(serve.requires.packages),
             "commands": list(serve.requires.commands),
         },
+    }
+
+
+def _container(serve: Serve) -> dict[str, Any]:
+    return {"container": serve.container, "up": None if serve.up is None else _hide(serve.up)}
+
+
+def _process(serve: Serve) -> dict[str, Any]:
+    shown = {
+        "cmd": None if serve.cmd is None else _hide(serve.cmd),
+        "unit": serve.unit,
+        "extra_args": _hide(serve.extra_args),
+        "threads": serve.threads,
+        "gpu_layers": serve.gpu_layers,
+        "embedded": serve.embedded,
+        "sleep_level": serve.sleep_level,
+        "keep_conversations": serve.keep_conversations,
+    }
+    if serve.cmd is not None:  # its command line is its own: nothing of the tuning goes into it
+        return {
+            key: value for key, value in shown.items() if key in ("cmd", "unit", "extra_args", "keep_conversations")
+        }
+    tuning = serve.tuning
+    return shown | {
+        f.name: list(value) if isinstance(value := getattr(tuning, f.name), tuple) else value for f in fields(tuning)
     }
 
 

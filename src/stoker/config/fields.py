@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from stoker.config import checks, later, units
 from stoker.domain.dialect import Dialect
 
-ENGINES = ("llama.cpp", "openai")
-DRIVERS = ("process", "external")
+ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
+DRIVERS = ("process", "compose", "systemd", "external")
+WARMTH = ("auto", "pin", "never")
 SCOPES = ("inference", "observe", "admin")
 AUTH = ("keys", "none")
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
@@ -24,13 +25,17 @@ def _lists(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
-Engine = Annotated[str, BeforeValidator(checks.one_of(ENGINES, later.ENGINES)), _schema(enum=list(ENGINES))]
+Engine = Annotated[str, BeforeValidator(checks.one_of(ENGINES)), _schema(enum=list(ENGINES))]
 DriverWord = Annotated[str, BeforeValidator(checks.one_of(DRIVERS, later.DRIVERS)), _schema(enum=list(DRIVERS))]
 DialectWord = Annotated[str, BeforeValidator(checks.one_of(Dialect)), _schema(enum=list(Dialect))]
 ScopeWord = Annotated[str, BeforeValidator(checks.one_of(SCOPES)), _schema(enum=list(SCOPES))]
+WarmthWord = Annotated[str, BeforeValidator(checks.one_of(WARMTH)), _schema(enum=list(WARMTH))]
 AuthWord = Annotated[str, BeforeValidator(checks.one_of(AUTH)), _schema(enum=list(AUTH))]
 StatusWord = Annotated[str, BeforeValidator(checks.status), _schema(pattern=STATUS_FORM)]
 
+Sha256 = Annotated[str, BeforeValidator(checks.sha256), _schema(pattern="^[0-9a-fA-F]{64}$")]
+Source = Annotated[str, BeforeValidator(checks.source)]
+Rendezvous = Annotated[str, BeforeValidator(checks.rendezvous), _schema(examples=["10.0.0.7:29500"])]
 Text = Annotated[str, BeforeValidator(checks.plain)]
 Name = Annotated[str, BeforeValidator(checks.name)]
 ServedName = Annotated[str, BeforeValidator(checks.served_name)]
@@ -55,7 +60,9 @@ AutoDuration = Annotated[float | None, BeforeValidator(checks.duration_or("auto"
 NeverDuration = Annotated[
     float | None, BeforeValidator(checks.duration_or("never")), _schema(examples=["never", "10m"])
 ]
+AutoSize = Annotated[int | None, BeforeValidator(checks.size_or("auto")), _schema(examples=["auto", "0B", "32GiB"])]
 Size = Annotated[int, BeforeValidator(checks.some_size), _schema(examples=["32MiB", "18GiB", "1.5GB"])]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
+Share = Annotated[float, Field(gt=0, le=1)]

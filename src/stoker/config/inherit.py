@@ -33,12 +33,26 @@ class Entry:
         return self.table.name or f"#{self.index + 1}"
 
     @property
+    def driver(self) -> str:
+        table = self.table
+        if table.driver is not None:
+            return table.driver
+        return "external" if table.base_url is not None else "compose" if table.container is not None else "process"
+
+    @property
     def is_external(self) -> bool:
-        return self.table.driver == "external" or (self.table.driver is None and self.table.base_url is not None)
+        return self.driver == "external"
 
     @property
     def engine(self) -> str:
-        return self.table.engine or ("openai" if self.is_external else "llama.cpp")
+        return self.table.engine or ("openai" if self.driver in ("external", "compose") else "llama.cpp")
+
+    @property
+    def served_name(self) -> str:
+        """What /v1/models must show. A manifest that knows only `container` and `model` means the model's id."""
+        table = self.table
+        own = table.model if self.driver == "compose" and "{model}" not in " ".join(table.up or ()) else None
+        return table.served_name or own or self.name
 
     def at(self, doc: Document, key: str) -> Path:
         """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""

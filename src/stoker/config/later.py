@@ -10,20 +10,10 @@ KEYS: dict[tuple[str, str], str] = {
     ("", "tier"): "cloud tiers",
     ("", "gate"): "quality gates",
     ("", "alias"): "aliases that a gate promotes (use `aliases` of a serve)",
-    ("serve", "container"): "containers",
-    ("serve", "up"): "containers",
-    ("serve", "fallback"): "falling back to another serve",
-    ("serve", "sampling"): "sampling defaults",
 }
 """(section, key) to what it is for. The section is the first key of the path, empty at the top."""
 
-ENGINES = {
-    "vllm": 'use engine = "openai" with a cmd',
-    "sglang": 'use engine = "openai" with a cmd',
-}
 DRIVERS = {
-    "compose": "start the container yourself and give its base_url",
-    "systemd": "start the unit yourself and give its base_url",
     "ray": "start the deployment yourself and give its base_url",
 }
 """Value to what to do until then."""

@@ -41,5 +41,7 @@ def _names(entry: Entry) -> Iterator[tuple[str, Path]]:
         yield table.name, (*path, "name")
     if table.served_name:
         yield table.served_name, (*path, "served_name")
+    elif entry.served_name != entry.name:
+        yield entry.served_name, (*path, "model")
     for place, alias in enumerate(table.aliases):
         yield alias, (*path, "aliases", place)

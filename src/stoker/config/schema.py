@@ -13,6 +13,7 @@ from stoker.config.fields import (
     Argument,
     AuthWord,
     AutoDuration,
+    AutoSize,
     BaseUrl,
     Command,
     Count,
@@ -26,15 +27,20 @@ from stoker.config.fields import (
     Origin,
     PathPrefix,
     Port,
+    Rendezvous,
     ScopeWord,
     ServedName,
+    Sha256,
+    Share,
     Size,
     SlashPath,
     SomeDuration,
+    Source,
     StatusWord,
     Text,
     Variable,
     VariableName,
+    WarmthWord,
 )
 
 
@@ -96,6 +102,9 @@ class PathsTable(Section):
     vault: Text | None = setting(None, "Where `vault:NAME` models lie. Default: `~/.local/share/stoker/vault`.")
     decisions: Count = setting(10_000, "Decision records kept.")
     log_bytes: Size = setting("10MiB", "Log kept per serve before it is rotated; one old file is kept.")
+    placement: bool | None = setting(
+        None, "Weights and caches only under the vault; anything else is refused. Default: true once `vault` is given."
+    )
 
 
 class SwapTable(Section):
@@ -141,13 +150,18 @@ class ServeTable(Section):
     abstract: bool = setting(False, "Only a parent for `extends`; it cannot be asked for and need not be complete.")
     engine: Engine | None = setting(
         None,
-        "`llama.cpp`, or `openai` for anything with an OpenAI-like API. "
-        "Default: `llama.cpp`; with a `base_url`, `openai`.",
+        "`llama.cpp`, `vllm`, `sglang`, or `openai` for anything with an OpenAI-like API. "
+        "Default: `llama.cpp`; with a `base_url` or a `container`, `openai`.",
     )
     model: Text | None = setting(
-        None, "Path of the weights (relative to this file, or `~/…`) or `vault:NAME`; with engine `openai`, any text."
+        None,
+        "Path of the weights (relative to this file, or `~/…`) or `vault:NAME`; with vllm and sglang also a hub id; "
+        "with engine `openai`, any text.",
     )
-    served_name: ServedName | None = setting(None, "The id that the engine must show in `/v1/models`. Default: `name`.")
+    served_name: ServedName | None = setting(
+        None,
+        "The id that the engine must show in `/v1/models`. Default: `name`; of a container that gives a `model`, that.",
+    )
     aliases: list[ServedName] = setting([], "Further model names that mean this serve.")
     slot: Name | None = setting(None, "The slot that it lives in. Left out: it shares with nobody and needs no swap.")
     context: Count | None = setting(None, "Tokens that one request may use; llama.cpp gets this times `parallel`.")
@@ -169,7 +183,8 @@ class ServeTable(Section):
     modalities: list[Name] = setting(["text"], "What it takes in; shown in status.")
     driver: DriverWord | None = setting(
         None,
-        "`process`: Stoker starts and stops it. `external`: it runs by itself. Default: `external` with a `base_url`.",
+        "`process`: Stoker starts and stops it. `compose`: a container. `systemd`: a unit. `external`: it runs by "
+        "itself. Default: `external` with a `base_url`, `compose` with a `container`, else `process`.",
     )
     cmd: Command | None = setting(
         None,
@@ -184,8 +199,8 @@ class ServeTable(Section):
     key: Text | None = setting(None, "The key that the serve wants: `env:NAME` or `file:PATH`.")
     dialects: list[DialectWord] | None = setting(
         None,
-        "What it speaks. Default: llama.cpp `chat`, `completions`, `messages`, `responses`; "
-        "openai `chat`, `completions`.",
+        "What it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang `embeddings` "
+        "and `rerank` too; openai `chat`, `completions`.",
     )
     memory: Size | None = setting(None, "What it takes of its slot's `memory`; required there.")
     keep_loaded: bool = setting(False, "Started at once and never a victim of a swap.")
@@ -200,11 +215,76 @@ class ServeTable(Section):
     )
     requires: RequiresTable = setting(RequiresTable(), "Files, packages and commands without which it is not started.")
     conflicts: list[Text] = setting(
-        [], "Units and containers that cannot run beside it; shown, and left alone in this version."
+        [],
+        "What cannot run beside it: `unit:NAME`, `container:NAME` (stopped and disabled before it starts), or a "
+        "program's name (a start is refused while it runs).",
     )
     embedded: bool | None = setting(
         None, "llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first."
     )
+    container: Name | None = setting(None, "The container that runs it; Docker Compose or any other `up`.")
+    up: Command | None = setting(
+        None, "Command that creates the container, without a shell; filled in like `cmd`. Needed once it is missing."
+    )
+    unit: Text | None = setting(None, "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")
+    fallback: Name | None = setting(None, "The serve that answers instead when this one runs out of memory.")
+    warm: WarmthWord = setting(
+        "auto", "Whether it stays in host memory when it leaves its slot: `auto`, `pin` (always), `never`."
+    )
+    sleep_level: Annotated[int, Field(ge=1, le=2)] | None = setting(
+        None, "Sleeps instead of stopping: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1."
+    )
+    keep_conversations: bool = setting(
+        False, "llama.cpp: conversations survive a swap; their KV cache is saved to disk, which holds prompt content."
+    )
+    source: Source | None = setting(
+        None, "Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or `hf:ORG/REPO[/FILE]`."
+    )
+    sha256: dict[str, Sha256] = setting({}, "Digest that each file of the weights must have: `{ NAME = DIGEST }`.")
+    tensor_parallel: Count | None = setting(None, "Devices that share each layer.")
+    pipeline_parallel: Count | None = setting(None, "Devices that share the layers among them.")
+    memory_fraction: Share | None = setting(None, "Share of each device's memory that the engine may take.")
+    batched_tokens: Count | None = setting(None, "Tokens that one step works on at most.")
+    dtype: Text | None = setting(None, "Type of the weights in memory: `bfloat16`, `float16`.")
+    quantization: Text | None = setting(None, "Quantisation of the weights: `awq`, `fp8`.")
+    kv_cache_type: Text | None = setting(None, "Type of the KV cache: `q8_0` (llama.cpp), `fp8`.")
+    attention_backend: list[Text] = setting([], "Attention backends in order of preference; the first that can run.")
+    prefix_caching: bool | None = setting(None, "Whether prompts' common beginnings are kept.")
+    graphs: bool | None = setting(None, "Whether CUDA graphs and compilation are used.")
+    tool_parser: Text | None = setting(None, "How tool calls are read from the model's text.")
+    reasoning_parser: Text | None = setting(None, "How thinking is read from the model's text.")
+    chat_template: Text | None = setting(None, "Chat template instead of the model's own: a file, or a known name.")
+    thinking: bool | None = setting(None, "Whether the model thinks before it answers, where it can be switched.")
+    sampling: dict[str, float] = setting(
+        {}, "Defaults for what a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`."
+    )
+    rendezvous: Rendezvous | None = setting(None, "`HOST:PORT` at which the parts of one engine find each other.")
+    trust_remote_code: bool = setting(False, "Run code that comes with the model. It may do anything.")
+    metrics: bool = setting(True, "Whether the engine's own metrics are on; health and progress are told by them.")
+
+
+class WarmTable(Section):
+    """What may stay in host memory for models that are in no slot."""
+
+    memory: AutoSize = setting("auto", "Bytes at most; `0B` = nothing. Auto: half of what is free when Stoker starts.")
+    predict: bool = setting(True, "Bring the model that is likely to be wanted next into memory ahead of time.")
+
+
+class WatchdogTable(Section):
+    """When a serve counts as wedged, and how often it is started again."""
+
+    interval: Duration = setting("10s", "Time between two proofs of a ready serve; `0s` = none.")
+    stall: SomeDuration = setting("2m", "Time without progress, while requests are in flight, that means wedged.")
+    restarts: Count = setting(5, "Restarts within `window`, after which the serve is parked.")
+    window: SomeDuration = setting("10m", "See `restarts`.")
+
+
+class ConversationsTable(Section):
+    """The saved KV caches of serves with `keep_conversations`."""
+
+    budget: Size = setting("4GiB", "Disk space at most; the longest unused goes first.")
+    age: SomeDuration = setting("24h", "Removed after this long without use.")
+    save_within: SomeDuration = setting("500ms", "Saving may delay the next serve's start by this much.")
 
 
 class File(Section):
@@ -215,3 +295,6 @@ class File(Section):
     slots: dict[str, SlotTable] = setting({}, "Sets of devices that serves share: `[slots.NAME]`.")
     swap: SwapTable = setting(SwapTable(), "How slots change their residents.")
     serve: list[ServeTable] = setting([], "What may run: one `[[serve]]` each.")
+    warm: WarmTable = setting(WarmTable(), "What stays in host memory for models that are in no slot.")
+    watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as wedged, and how often it is restarted.")
+    conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")

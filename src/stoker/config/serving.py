@@ -13,11 +13,21 @@ from stoker.config.paths import VAULT, in_vault
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
 
+TUNING = (
+    "tensor_parallel", "pipeline_parallel", "memory_fraction", "batched_tokens", "dtype", "quantization",
+    "kv_cache_type", "attention_backend", "prefix_caching", "graphs", "tool_parser", "reasoning_parser",
+    "chat_template", "thinking", "sampling", "rendezvous", "trust_remote_code", "metrics",
+)  # fmt: skip
+"""Keys that go into an engine's own command line."""
 _OURS_TO_START = (
-    "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env",
-    "extra_args", "threads", "gpu_layers", "requires", "conflicts", "embedded",
+    "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env", "extra_args", "threads",
+    "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
+    "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys that mean nothing for a serve that somebody else starts."""
+_OWN_COMMAND = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
+"""Keys that mean nothing where the command line is not ours."""
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def check_serves(doc: Document, entries: list[Entry]) -> None:
@@ -29,8 +39,11 @@ def check_serves(doc: Document, entries: list[Entry]) -> None:
             continue
         elif entry.is_external:
             _check_external(doc, entry)
+        elif entry.driver == "compose":
+            _check_container(doc, entry)
         else:
             _check_process(doc, entry)
+    _check_fallbacks(doc, entries)
 
 
 def _check_abstract(doc: Document, entry: Entry) -> None:
@@ -54,8 +67,37 @@ def _check_external(doc: Document, entry: Entry) -> None:
             )
 
 
+def _check_container(doc: Document, entry: Entry) -> None:
+    table, name = entry.table, entry.name
+    if table.base_url is not None:
+        doc.problem(entry.at(doc, "base_url"), "is for external serves, and a `container` is given; take one out")
+    if entry.lacks(doc, "container"):
+        doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container: which one? give its name as `container`")
+    elif entry.lacks(doc, "port"):
+        doc.problem(
+            entry.at(doc, "container"),
+            f"serve '{name}' needs the `port` at which its container answers on this machine",
+        )
+    for key in ("cmd", "unit", "sleep_level", "keep_conversations", *_OWN_COMMAND):
+        if entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key),
+                f"means nothing for serve '{name}': its container has a command of its own; take it out",
+            )
+    if table.up is not None:
+        _check_words(doc, entry, "up", table.up)
+
+
 def _check_process(doc: Document, entry: Entry) -> None:
     table = entry.table
+    for key in ("container", "up") if entry.driver == "process" else ("container", "up", "cmd"):
+        if entry.gives(doc, key):
+            doc.problem(entry.at(doc, key), f"means nothing with driver {entry.driver}; take one of the two out")
+    if entry.driver == "process" and entry.gives(doc, "unit"):
+        doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; take it out, or set the driver')
+    if entry.driver == "systemd" and entry.lacks(doc, "port"):
+        doc.problem(entry.at(doc, "driver"), f"serve '{entry.name}' runs as a unit and so needs a fixed `port`")
+    _check_engine(doc, entry)
     if table.base_url is not None:
         doc.problem(
             entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; take one of the two out'
@@ -77,7 +119,12 @@ def _check_model(doc: Document, entry: Entry) -> None:
     used = table.cmd is None or any("{model}" in word for word in table.cmd)
     if doc.is_spoiled(entry.at(doc, "engine")) or doc.is_spoiled(entry.at(doc, "cmd")):
         return
-    if entry.lacks(doc, "model") and used and entry.engine == "llama.cpp":
+    if entry.lacks(doc, "model") and table.cmd is None and entry.engine in ("vllm", "sglang"):
+        doc.problem(
+            ("serve", entry.index),
+            f"serve '{entry.name}' has no `model`: give a directory with the weights, vault:NAME, or a hub id",
+        )
+    elif entry.lacks(doc, "model") and used and entry.engine == "llama.cpp":
         doc.problem(
             ("serve", entry.index),
             f"serve '{entry.name}' has no `model`: give the path of a GGUF file, or vault:NAME",
@@ -91,8 +138,9 @@ def _check_model(doc: Document, entry: Entry) -> None:
             doc.problem(entry.at(doc, "model"), str(error))
 
 
-def _check_cmd(doc: Document, entry: Entry, cmd: list[str]) -> None:
-    path = entry.at(doc, "cmd")
+def _check_words(doc: Document, entry: Entry, key: str, cmd: list[str]) -> bool:
+    """Whether a placeholder looks like a slip of the pen; it is reported then."""
+    path = entry.at(doc, key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
     near = False
     for word in sorted(words.difference(FILLED_IN)):
@@ -101,5 +149,56 @@ def _check_cmd(doc: Document, entry: Entry, cmd: list[str]) -> None:
         if hint:
             near = True
             doc.problem(path, f"{{{word[:40]}}} is not filled in{hint}")
+    return near
+
+
+def _check_engine(doc: Document, entry: Entry) -> None:
+    """What only some engines can do, and names that some refuse."""
+    table, engine = entry.table, entry.engine
+    if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
+        doc.problem(entry.at(doc, "sleep_level"), "is for engines vllm and sglang, started by their own command line")
+    if table.keep_conversations and engine != "llama.cpp":
+        doc.problem(entry.at(doc, "keep_conversations"), "is for engine llama.cpp: no other can save its KV cache")
+    if engine == "sglang" and ":" in entry.served_name:
+        doc.problem(
+            entry.at(doc, "served_name"),
+            f"SGLang refuses '{entry.served_name[:64]}': it reads what follows the colon as an adapter; "
+            f"write '{entry.served_name[:64].replace(':', '-')}' and keep the old name in `aliases`",
+        )
+    for key in table.sampling:
+        if key not in SAMPLING:
+            hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
+            doc.problem((*entry.at(doc, "sampling"), key), f"is no sampling setting{hint}")
+    for key in _OWN_COMMAND if table.cmd is not None else ():
+        if key != "extra_args" and entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key),
+                f"means nothing for serve '{entry.name}', which has a `cmd` of its own: write it there",
+            )
+
+
+def _check_fallbacks(doc: Document, entries: list[Entry]) -> None:
+    """Each names a serve that is there, and following them comes to an end."""
+    known = {entry.name: entry for entry in entries if not entry.table.abstract}
+    for entry in known.values():
+        seen, one = [entry.name], entry
+        while (name := one.table.fallback) is not None:
+            if name not in known:
+                if one is entry:
+                    doc.problem(
+                        entry.at(doc, "fallback"), f"there is no serve '{name[:64]}'{did_you_mean(name, known)}"
+                    )
+                break
+            if name in seen:
+                if name == entry.name:
+                    doc.problem(entry.at(doc, "fallback"), f"a circle: {' falls back to '.join((*seen, name))}")
+                break
+            seen.append(name)
+            one = known[name]
+
+
+def _check_cmd(doc: Document, entry: Entry, cmd: list[str]) -> None:
+    path = entry.at(doc, "cmd")
+    near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
         doc.problem(path, "has no {port} in it, and there is no fixed `port`: give one of the two")
