@@ -9,11 +9,12 @@ import pytest
 from stoker.fleet.lifecycle import TABLE, Event, IllegalEvent, State, advance
 
 ILLEGAL = {
-    State.STOPPED: {Event.PROVED, Event.STOP_ASKED, Event.EXITED, Event.GONE, Event.RELEASED},
-    State.STARTING: {Event.LAUNCHED, Event.FOUND, Event.GONE},
-    State.READY: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.GONE},
-    State.STOPPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.RELEASED},
-    State.SWEEPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.EXITED, Event.RELEASED},
+    State.STOPPED: {Event.PROVED, Event.STOP_ASKED, Event.EXITED, Event.GONE, Event.RELEASED, Event.SLEPT, Event.WOKEN},
+    State.STARTING: {Event.LAUNCHED, Event.FOUND, Event.GONE, Event.SLEPT, Event.WOKEN},
+    State.READY: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.GONE, Event.WOKEN},
+    State.ASLEEP: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.GONE, Event.SLEPT, Event.RELEASED},
+    State.STOPPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.RELEASED, Event.SLEPT, Event.WOKEN},
+    State.SWEEPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.EXITED, Event.RELEASED, Event.SLEPT, Event.WOKEN},
 }
 
 

@@ -11,7 +11,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers.external import ExternalWatch
-from stoker.fleet.drivers.process import LocalProcess
+from stoker.fleet.drivers.unit import Unit
 from stoker.fleet.engines.http import Address
 from stoker.fleet.engines.last_words import LastWords, last_words
 from stoker.fleet.environment import is_secret
@@ -24,7 +24,7 @@ _SHORTEST_SECRET = 6
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A process serve has `process`, `record` and `log`; an external one has `watch` once it is ready."""
+    """What we start has `unit` and `record`; what somebody else runs has `watch` once it is ready."""
 
     serve: Serve
     on_exit: OnExit
@@ -38,12 +38,14 @@ class Held:
     log_start: int = 0
     """Where this start's own output begins in the log."""
     state: State = State.STOPPED
-    process: LocalProcess | None = None
+    unit: Unit | None = None
     watch: ExternalWatch | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the leader ended, or when an external serve's start is given up: ends the probing."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nothing is left, so that the same serve may be started again."""
+    temperature: str = "cold"
+    """What it was started from; see Running."""
     left_unasked: bool = False
     """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
 
@@ -55,7 +57,8 @@ class Held:
         address = self.address
         served_name = self.serve.served_name or self.serve.name
         target = Target(address.host, address.port, address.base_path, served_name, address.key, address.tls)
-        return Running(self.serve, target, self.process.pid if self.process else None, self.started_at, facts)
+        pid = self.unit.pid if self.unit is not None else None
+        return Running(self.serve, target, pid, self.started_at, facts, self.temperature)
 
     def secrets(self) -> list[str]:
         """What must not be shown of what the engine says."""

@@ -14,6 +14,8 @@ class State(Enum):
     STARTING = "starting"
     """It runs (spawned by us, or found after a restart of the control plane) and is not proved yet."""
     READY = "ready"
+    ASLEEP = "asleep"
+    """It runs and holds nothing of its slot: its weights are in host memory, or nowhere."""
     STOPPING = "stopping"
     """Somebody asked for its end."""
     SWEEPING = "sweeping"
@@ -25,6 +27,10 @@ class Event(Enum):
     FOUND = "found"
     """Left running by an earlier control plane."""
     PROVED = "proved"
+    SLEPT = "slept"
+    """It was put to sleep, and that it freed its memory was seen."""
+    WOKEN = "woken"
+    """It was told to wake; it is not proved yet."""
     STOP_ASKED = "stop_asked"
     EXITED = "exited"
     """The leader ended, or an external serve stopped answering."""
@@ -52,9 +58,15 @@ TABLE: dict[State, dict[Event, State]] = {
         Event.RELEASED: State.STOPPED,  # a found one that is no business of ours, or whose look was given up
     },
     State.READY: {
+        Event.SLEPT: State.ASLEEP,
         Event.STOP_ASKED: State.STOPPING,
         Event.EXITED: State.SWEEPING,
         Event.RELEASED: State.STOPPED,
+    },
+    State.ASLEEP: {
+        Event.WOKEN: State.STARTING,
+        Event.STOP_ASKED: State.STOPPING,
+        Event.EXITED: State.SWEEPING,
     },
     # A second `stop` joins the first; the leader's exit is what was asked for, its group may still live.
     State.STOPPING: {Event.STOP_ASKED: State.STOPPING, Event.EXITED: State.STOPPING, Event.GONE: State.STOPPED},

@@ -15,7 +15,7 @@ def died(held: Held, now: float) -> StartFailed:
     name = held.serve.name
     if not held.left_unasked:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
-    code = held.process.code if held.process is not None else None
+    code = held.unit.code if held.unit is not None else None
     said = held.last_words()
     text = f"serve '{name}' {describe_exit(code)} after {now - held.began:.1f} s: {said.text or 'it said nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
@@ -25,7 +25,7 @@ def died(held: Held, now: float) -> StartFailed:
 def late(held: Held, limit: float, last: str) -> StartFailed:
     """It was not ready in time. `last` is what the last probe found."""
     serve = held.serve
-    if held.process is None:
+    if held.unit is None:
         return StartFailed(
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
             "or correct its `base_url`"

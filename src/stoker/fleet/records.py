@@ -27,9 +27,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Unix time."""
     log: str
+    """Empty: its driver keeps what it says."""
     grace: float
     """`stop_grace` at that time, for when the serve is configured no more."""
     ready: bool = False
+    asleep: bool = False
     driver: str = "process"
     handle: str = ""
     """What the driver knows it by: a container's name and id, a unit's name. Processes need only the pid."""

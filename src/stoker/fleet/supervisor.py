@@ -23,10 +23,12 @@ from stoker.fleet import obituary, preflight
 from stoker.fleet.adoption import Finder
 from stoker.fleet.drivers import group
 from stoker.fleet.drivers.external import START_LIMIT, ExternalWatch, address_of
-from stoker.fleet.drivers.process import LocalProcess
+from stoker.fleet.drivers.local import LocalDriver
+from stoker.fleet.drivers.unit import Driver as UnitDriver
+from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Ended, NotReady, Proof, Readiness
 from stoker.fleet.held import Held, OnExit
-from stoker.fleet.launcher import Launcher
+from stoker.fleet.keys import Keys
 from stoker.fleet.lifecycle import Event, State
 from stoker.fleet.logs import LogKeeper
 from stoker.fleet.records import Record, Records
@@ -57,10 +59,10 @@ class Supervisor:
         self._clock = clock
         self._log = log
         state = Path(paths.state)
-        signer = Signer(signing_key)
         self._records = Records(state / "serves", log)
-        self._launcher = Launcher(paths, signer)
-        self._finder = Finder(self._launcher, signer, log)
+        self._keys = Keys(Signer(signing_key))
+        self._finder = Finder(self._keys)
+        self._drivers: dict[Driver, UnitDriver] = {Driver.PROCESS: LocalDriver(paths, self._keys, log)}
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
         self._is_closed = False
@@ -74,6 +76,13 @@ class Supervisor:
         """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
         return preflight.problems(serve, self._ports(), self._pids())
 
+    async def examine(self, serve: Serve) -> list[str]:
+        """See `Fleet.examine`."""
+        problems = self.check(serve)
+        if not problems and serve.driver is not Driver.EXTERNAL:
+            problems = await self._drivers[serve.driver].examine(serve)
+        return problems
+
     def statistics(self) -> dict[str, Statistics]:
         """By serve's name; what is stopped is not in it."""
         return {name: self._statistics(held) for name, held in self._held.items()}
@@ -86,17 +95,17 @@ class Supervisor:
         while (earlier := self._held.get(serve.name)) is not None:
             if earlier.state in (State.STARTING, State.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
-            if earlier.process is not None:
-                await earlier.process.end(math.inf)  # joins the end under way
+            if earlier.unit is not None:
+                await earlier.unit.end(math.inf)  # joins the end under way
             else:
                 await earlier.gone.wait()
         if self._is_closed:
             raise StartFailed(f"serve '{serve.name}' was not started: Stoker is shutting down", code="stopped")
         if serve.driver is Driver.EXTERNAL:
             return await self._start_external(serve, on_exit)
-        return await self._start_process(serve, on_exit)
+        return await self._start_unit(serve, on_exit)
 
-    async def stop(self, name: str, grace: float) -> None:
+    async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
         """See `Fleet.stop`. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute."""
         held = self._held.get(name)
         if held is not None:
@@ -107,24 +116,29 @@ class Supervisor:
             return
         held.happen(Event.STOP_ASKED)
         held.ended.set()
-        if held.process is not None:
-            await held.process.end(grace)
+        if held.unit is not None:
+            await held.unit.end(grace)
             return
         watch, held.watch = held.watch, None
         self._gone(held)
         if watch is not None:
             await watch.close()
 
-    async def _start_process(self, serve: Serve, on_exit: OnExit) -> Running:
+    async def _start_unit(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
         problems = preflight.problems(serve, self._ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
-        launched = self._launcher.launch(serve, self._ports(), self._clock.wall())
+        launched = await self._launch(serve)
         record = launched.record
         held = Held(serve, on_exit, launched.address, began, record.started_at, record)
         held.log, held.log_start = launched.log, launched.log_start
-        self._take(held, Event.LAUNCHED)
+        try:
+            self._take(held, Event.LAUNCHED)
+        except ProcessLookupError:
+            self._records.remove(record)
+            held.left_unasked = True
+            raise obituary.died(held, self._clock.now()) from None
         try:
             self._write(held, record)
             spawned = self._clock.now()
@@ -136,13 +150,28 @@ class Supervisor:
                 "ready_s": round(ready - began, 4),
             }
             # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
-            command = self._launcher.command(record.pid)
+            command = self._keys.command(record.pid)
             self._write(held, msgspec.structs.replace(record, command=command, ready=True, facts=facts))
             held.happen(Event.PROVED)
         except BaseException:
             await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
             raise
         return held.running(facts)
+
+    async def _launch(self, serve: Serve) -> Launched:
+        """What is about to be started is on disk before it exists: no crash of ours leaves what nobody knows."""
+        intents: list[Record] = []
+
+        def intend(record: Record) -> None:
+            intents.append(record)
+            self._write(None, record)
+
+        try:
+            return await self._drivers[serve.driver].launch(serve, self._ports(), self._clock.wall(), intend)
+        except BaseException:
+            for record in intents:
+                self._records.remove(record)
+            raise
 
     async def _start_external(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
@@ -175,12 +204,12 @@ class Supervisor:
     # -- what happens to a serve ---------------------------------------------------------------------------------------
 
     def _take(self, held: Held, event: Event) -> None:
-        """From now on it is in our care. Raises ProcessLookupError if it was found but is gone."""
+        """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
         held.happen(event)
-        if held.record is not None and held.log is not None:
-            held.process = LocalProcess(
-                held.record.pid, lambda code: self._left(held, code), lambda: self._gone(held), self._log
-            )
+        if held.record is not None:
+            driver = self._drivers[Driver(held.record.driver)]
+            held.unit = driver.hold(held.record, lambda code: self._left(held, code), lambda: self._gone(held))
+        if held.log is not None:
             self._logs.watch(held.log)
         self._held[held.serve.name] = held
 
@@ -191,8 +220,8 @@ class Supervisor:
         held.happen(Event.EXITED)
         held.left_unasked = is_unasked
         held.ended.set()
-        if is_unasked and held.process is not None:
-            held.process.begin_end(0.0)
+        if is_unasked and held.unit is not None:
+            held.unit.begin_end(0.0)
         if was_ready:
             held.on_exit(held.serve.name, obituary.ended(held, code, self._clock.now()))
 
@@ -235,16 +264,15 @@ class Supervisor:
             self._adopted.set()
 
     async def _adopt(self, record: Record, serve: Serve | None, on_exit: OnExit) -> Running | None:
+        found = await self._drivers[Driver(record.driver)].find(record)
+        if found is None:
+            self._records.remove(record)
+            return None
+        record = found
         held = self._finder.hold(record, serve, on_exit, self._clock.now())
         try:
             self._take(held, Event.FOUND)
         except ProcessLookupError:
-            await self._finder.sweep(record)
-            self._records.remove(record)
-            return None
-        if not self._finder.is_ours(record):  # asked only now: what is watched cannot change its number any more
-            self._log.warning("process %d is not serve %s any more: it is left alone", record.pid, record.name)
-            self._release(held)
             self._records.remove(record)
             return None
         try:
@@ -255,9 +283,9 @@ class Supervisor:
             raise
         if not reason:
             held.happen(Event.PROVED)
-            self._log.info("serve %s was running as process %d: adopted", record.name, record.pid)
+            self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
             return held.running(dict(record.facts))
-        self._log.warning("serve %s was left running as process %d and is stopped: %s", record.name, record.pid, reason)
+        self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)
         try:
             await self._stop(held, record.grace)
         except StokerError as failure:
@@ -281,8 +309,8 @@ class Supervisor:
     def _release(self, held: Held) -> None:
         """Watch it no more; it runs on, and its record stays for the next control plane."""
         held.happen(Event.RELEASED)
-        if held.process is not None:
-            held.process.release()
+        if held.unit is not None:
+            held.unit.release()
         self._drop(held)
 
     async def close(self, leave_running: bool) -> None:
@@ -293,7 +321,7 @@ class Supervisor:
         self._is_closed = True
         stopping = []
         for held in list(self._held.values()):
-            stays = leave_running and held.process is not None and not held.serve.die_with_parent
+            stays = leave_running and held.unit is not None and not held.serve.die_with_parent
             if stays and held.state is State.READY:
                 self._release(held)
             else:
@@ -307,22 +335,27 @@ class Supervisor:
 
     # -- small things --------------------------------------------------------------------------------------------------
 
-    def _write(self, held: Held, record: Record) -> None:
+    def _write(self, held: Held | None, record: Record) -> None:
         try:
             self._records.write(record)
         except OSError as error:
             text = f"serve '{record.name}' was stopped again: its record in the state directory cannot be written"
             raise StartFailed(f"{text} ({error.strerror}): make room there", code="state_unusable") from error
-        held.record = record
+        if held is not None:
+            held.record = record
 
     def _ports(self) -> set[int]:
         return {held.record.port for held in self._held.values() if held.record is not None}
 
     def _pids(self) -> set[int]:
-        leaders = [held.process.pid for held in self._held.values() if held.process is not None]
-        return {pid for leader in leaders for pid in group.members(leader)}
+        leaders = [held.unit.pid for held in self._held.values() if held.unit is not None]
+        return {pid for leader in leaders if leader is not None for pid in group.members(leader)}
 
     def _statistics(self, held: Held) -> Statistics:
-        pid = held.process.pid if held.process is not None else None
+        pid = held.unit.pid if held.unit is not None else None
         rss = group.resident_bytes(pid) if pid is not None else None
         return Statistics(held.state.value, pid, held.address.port, rss, str(held.log) if held.log else None)
+
+
+def _what(record: Record) -> str:
+    return f"process {record.pid}" if record.driver == Driver.PROCESS else f"{record.driver} {record.handle}"

@@ -24,6 +24,8 @@ class FakeFleet:
         self.gates: dict[str, asyncio.Event] = {}
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
+        self.examined: dict[str, list[str]] = {}
+        """What is found when the victims are about to be stopped."""
         self.leftovers: list[str] = []
         """Serves that an earlier control plane left running."""
         self.journal: list[str] = []
@@ -31,6 +33,9 @@ class FakeFleet:
 
     def check(self, serve: Serve) -> list[str]:
         return self.problems.get(serve.name, [])
+
+    async def examine(self, serve: Serve) -> list[str]:
+        return self.examined.get(serve.name, [])
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
         self.journal.append(f"start {serve.name}")
@@ -47,7 +52,7 @@ class FakeFleet:
             raise StartFailed(self.broken[serve.name])
         return self._running(serve, on_exit)
 
-    async def stop(self, name: str, grace: float) -> None:
+    async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
         self.journal.append(f"stop {name}")
         await asyncio.sleep(0)
         self.alive.pop(name, None)

@@ -1,0 +1,143 @@
+"""The process driver: from a configured serve to a running process, and back to it after a restart of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Container
+
+import msgspec
+import psutil
+
+from stoker.domain.access import Paths
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Serve
+from stoker.fleet import identity
+from stoker.fleet.drivers import group
+from stoker.fleet.drivers.process import LocalProcess, spawn
+from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.launch import Launch, Place
+from stoker.fleet.engines.plan import plan
+from stoker.fleet.environment import child_environment
+from stoker.fleet.keys import Keys
+from stoker.fleet.logs import log_path, open_log, rotate_if_full
+from stoker.fleet.ports import free_port
+from stoker.fleet.records import Record
+
+_SWEEP_LIMIT = 5.0
+_LOOK = 0.02
+
+
+class LocalDriver:
+    """Implements `drivers.unit.Driver` with processes of this machine, each in a session of its own."""
+
+    def __init__(self, paths: Paths, keys: Keys, log: logging.Logger) -> None:
+        self._paths = paths
+        self._keys = keys
+        self._log = log
+
+    async def examine(self, serve: Serve) -> list[str]:
+        """Nothing beyond what `preflight` looks at."""
+        return []
+
+    async def launch(
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+    ) -> Launched:
+        """Spawn `serve`, on a port outside `taken` unless it has a fixed one. A few milliseconds of blocking, and no
+        await: between the choice of a port and the return nothing else runs.
+
+        Raises StartFailed, and StokerError for a state directory that cannot be used; nothing runs then.
+        """
+        nonce = secrets.token_hex(16)
+        port = serve.port or free_port(serve.host, taken)
+        place = Place(port, self._keys.key(serve, nonce))
+        planned = plan(serve, place)
+        environment = child_environment(os.environ, serve.env, {**planned.environment, identity.MARK_VARIABLE: nonce})
+        log = log_path(self._paths.logs, serve.name)
+        intent = Record(
+            name=serve.name,
+            pid=0,
+            mark="",
+            command="",
+            fingerprint=self._keys.fingerprint(serve),
+            port=port,
+            nonce=nonce,
+            takes_key=planned.takes_key,
+            started_at=started_at,
+            log=str(log),
+            grace=serve.stop_grace,
+        )
+        intend(intent)
+        try:
+            rotate_if_full(log, self._paths.log_bytes)
+            output = open_log(log)
+        except OSError as error:
+            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): make room"
+            raise StartFailed(text, code="cannot_start") from error
+        try:
+            os.write(output, _header(serve, planned, place).encode())
+            log_start = os.lseek(output, 0, os.SEEK_END)
+            pid = spawn(planned.argv, environment, serve.directory, output)
+        except OSError as error:
+            text = f"serve '{serve.name}' cannot be started: {planned.argv[0]} in {serve.directory}: {error.strerror}"
+            raise StartFailed(f"{text}; correct `cmd`, or install it", code="cannot_start") from error
+        finally:
+            os.close(output)
+        record = msgspec.structs.replace(
+            intent, pid=pid, mark=identity.start_mark(pid) or "", command=self._keys.command(pid)
+        )
+        return Launched(record, self._keys.address(serve, record), log, log_start)
+
+    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> LocalProcess:
+        """Raises ProcessLookupError if it is gone, or if its number belongs to a stranger now."""
+        process = LocalProcess(record.pid, on_exit, on_gone, self._log)
+        if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
+            process.release()
+            self._log.warning("process %d is not serve %s any more: it is left alone", record.pid, record.name)
+            raise ProcessLookupError(record.pid)
+        return process
+
+    async def find(self, record: Record) -> Record | None:
+        """The record itself while its process lives. What an interrupted launch, or a leader, left behind is killed."""
+        if record.pid and identity.start_mark(record.pid) is not None:
+            return record
+        await self._sweep(record)
+        return None
+
+    async def said(self, record: Record) -> str:
+        """Nothing: it writes to a log of ours."""
+        return ""
+
+    def _is_ours(self, record: Record) -> bool:
+        """Whether the process with this number now is the one that was started then.
+
+        A start that was never finished may have replaced its program meanwhile (a wrapper's `exec`), so only a proved
+        one has to have the command line too.
+        """
+        if not record.mark or identity.start_mark(record.pid) != record.mark:
+            return False
+        return not record.ready or self._keys.command(record.pid) == record.command
+
+    async def _sweep(self, record: Record) -> None:
+        """No leader: end what carries the mark of that start, so that no stranger is hit."""
+        candidates = (lambda: group.members(record.pid)) if record.pid else psutil.pids
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SWEEP_LIMIT):
+                while left := [p for p in candidates() if identity.carries_mark(p, record.nonce)]:
+                    self._log.warning("serve %s left processes %s behind: they are killed", record.name, left)
+                    for pid in left:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+                    await asyncio.sleep(_LOOK)
+
+
+def _header(serve: Serve, planned: Launch, place: Place) -> str:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    command = redact(" ".join(planned.argv), [place.key])
+    return f"--- stoker {now}: serve '{serve.name}' on port {place.port}: {command}\n"
