@@ -10,6 +10,7 @@ import pytest
 
 from stoker.domain.errors import ClientError, StartFailed, StokerError
 from stoker.domain.lease import Lease
+from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.fleet.conductor import Conductor, SwapReport
 from stoker.testing.fleet import FakeFleet
@@ -228,3 +229,158 @@ async def test_every_swap_is_reported_once() -> None:
     with pytest.raises(StartFailed):
         await c.switch("b")
     assert [(r.serve, r.outcome) for r in reports] == [("a", "ready"), ("b", "failed")]
+
+
+class Pages:
+    """A journal in memory: what was begun and ended, in order."""
+
+    def __init__(self, *left: Interrupted) -> None:
+        self.open = list(left)
+        self.lines: list[str] = []
+
+    async def begin(self, swap: Interrupted) -> None:
+        await asyncio.sleep(0)
+        self.lines.append(f"begin {swap.target} for {','.join(swap.victims)}")
+        self.open.append(swap)
+
+    def end(self, swap: Interrupted) -> None:
+        if swap in self.open:
+            self.lines.append(f"end {swap.target}")
+            self.open.remove(swap)
+
+    def left(self) -> list[Interrupted]:
+        return list(self.open)
+
+
+def journalled(fleet: FakeFleet, pages: Pages, *serves: Serve) -> Conductor:
+    policy = SwapPolicy(min_residency=0.0, linger=0.0, max_wait=0.05, drain_timeout=0.05)
+    return Conductor([Slot("gpu", swap=policy)], serves, fleet, LoopClock(), journal=pages)
+
+
+@story
+async def test_what_is_found_when_the_victims_are_about_to_go_leaves_them_running() -> None:
+    """Behaviour 12, for what takes too long to be looked at before the drain."""
+    fleet = FakeFleet()
+    fleet.examined["b"] = ["the image 'b:1' is missing: `docker pull b:1`"]
+    pages = Pages()
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.switch("a")
+    with pytest.raises(StartFailed, match="docker pull"):
+        await c.switch("b")
+    assert fleet.journal == ["start a", "ready a"]
+    (await leased(c.acquire("a"))).release()
+    assert pages.lines == ["begin a for ", "end a"]
+    assert c.last_swap["b"].outcome == "failed"
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_swap_is_in_the_journal_before_its_victim_is_touched_and_until_it_has_ended() -> None:
+    fleet = FakeFleet()
+    pages = Pages()
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.switch("a")
+    fleet.gates["b"] = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(c.switch("b"))
+        while "start b" not in fleet.journal:
+            await asyncio.sleep(0)
+        assert pages.open == [Interrupted("gpu", "b", ("a",))]
+        fleet.gates["b"].set()
+    assert pages.open == []
+
+
+@story
+async def test_a_swap_that_cannot_be_written_down_is_not_begun() -> None:
+    class Full(Pages):
+        async def begin(self, swap: Interrupted) -> None:
+            if swap.target == "b":
+                raise StokerError("the disk is full", code="state_unusable")
+            await super().begin(swap)
+
+    fleet = FakeFleet()
+    c = journalled(fleet, Full(), a(), a("b"))
+    await c.switch("a")
+    with pytest.raises(StokerError, match="disk is full"):
+        await c.switch("b")
+    assert fleet.journal == ["start a", "ready a"]
+    assert_nothing_left(c)
+
+
+async def settled(c: Conductor, pages: Pages) -> None:
+    async with asyncio.timeout(5):
+        while pages.open or c.statistics()["swaps"]:
+            await asyncio.sleep(0)
+
+
+@story
+async def test_an_interrupted_swap_that_had_come_up_is_finished() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["b"]
+    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    c = journalled(fleet, pages, a(), a("b"))
+    assert await c.begin() == ["b"]
+    await settled(c, pages)
+    assert fleet.journal == ["ready b"]
+
+
+@story
+async def test_an_interrupted_swap_whose_victim_still_runs_is_undone() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["a"]
+    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == ["ready a"]
+
+
+@story
+async def test_an_interrupted_swap_that_left_nothing_running_is_started_again() -> None:
+    fleet = FakeFleet()
+    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == ["start b", "ready b"]
+    await c.close(False)
+
+
+@story
+async def test_an_interrupted_swap_whose_target_does_not_come_up_ends_with_the_victim_back() -> None:
+    fleet = FakeFleet()
+    fleet.broken["b"] = "out of memory"
+    pages = Pages(Interrupted("gpu", "b", ("gone from the configuration", "a")))
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal[-1] == "ready a"
+    await c.close(False)
+
+
+@story
+async def test_a_wedged_serve_is_restarted_and_its_stream_is_told_why() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a())
+    lease = await leased(c.acquire("a"))
+    cut: list[str] = []
+    lease.on_cut = cut.append
+    c.restart("a", "it makes no progress while 1 request is in flight")
+    again = await leased(c.acquire("a"))
+    assert cut == ["it makes no progress while 1 request is in flight"]
+    assert fleet.journal == ["start a", "ready a", "stop a", "gone a", "start a", "ready a"]
+    again.release()
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_parked_serve_is_stopped_and_started_only_by_its_operator() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a())
+    (await leased(c.acquire("a"))).release()
+    c.park("a", "it was restarted 5 times in 10 minutes")
+    with pytest.raises(StartFailed, match="is parked: it was restarted 5 times"):
+        await leased(c.acquire("a"))
+    await c.switch("a")
+    (await leased(c.acquire("a"))).release()
+    assert_nothing_left(c)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from stoker.domain.decision import Decision
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
@@ -61,6 +63,30 @@ class Fleet(Protocol):
 
     async def close(self, leave_running: bool) -> None:
         """Give up everything: stop all serves, or leave them to the next control plane."""
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """A swap as the journal has it: begun, and not known to have ended."""
+
+    slot: str
+    target: str
+    victims: tuple[str, ...] = ()
+
+
+class Journal(Protocol):
+    """Swaps under way, on disk: what is begun is ended, or found by the next control plane."""
+
+    async def begin(self, swap: Interrupted) -> None:
+        """On disk, and safe from a power cut, when this returns. Raises StokerError `state_unusable`.
+
+        On cancel: the entry is whole or not there, and nothing writes any more when CancelledError leaves this call.
+        """
+
+    def end(self, swap: Interrupted) -> None:
+        """It came to an end, whichever. Raises nothing."""
+
+    def left(self) -> list[Interrupted]:
+        """What an earlier control plane began and did not end."""
 
 
 class Clock(Protocol):

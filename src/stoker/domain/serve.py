@@ -76,7 +76,7 @@ class Requires:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How an engine is to run its model. None: the engine's own choice. Each adapter says this in its engine's words."""
+    """How an engine is to run its model; each adapter says it in its engine's words. None: the engine's own choice."""
 
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None

@@ -8,16 +8,17 @@ Between a request and its lease stand no task, no queue and no tick.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.domain.errors import ClientError, OurBug, StartFailed, StokerError
 from stoker.domain.lease import Lease
-from stoker.domain.protocols import Clock, Fleet, Running
+from stoker.domain.protocols import Clock, Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
@@ -31,8 +32,9 @@ log = logging.getLogger("stoker.fleet")
 class SwapReport:
     """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`.
 
-    `phases`, in seconds, one after the other: `drain`; `stop` (the victims, until they are gone); `start` (until the
-    target's health is good); `ready` (until its exact id, and its canary where asked, are proved).
+    `phases`, in seconds, one after the other: `drain`; `check` (everything that can be known before the victims are
+    touched); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
+    good); `ready` (until its exact id, and its canary where asked, are proved).
     """
 
     generation: int
@@ -41,6 +43,19 @@ class SwapReport:
     victims: tuple[str, ...]
     outcome: str = "running"
     phases: dict[str, float] = field(default_factory=dict)
+    temperature: str = "cold"
+    """What the target was started from; see Running."""
+
+
+class NoJournal:
+    """For a fleet that nobody needs to find again."""
+
+    async def begin(self, swap: Interrupted) -> None: ...
+
+    def end(self, swap: Interrupted) -> None: ...
+
+    def left(self) -> list[Interrupted]:
+        return []
 
 
 @dataclass(slots=True)
@@ -64,6 +79,7 @@ class Conductor:
         clock: Clock,
         on_swap: Callable[[SwapReport], None] = lambda report: None,
         on_gone: Callable[[str, int], None] = lambda host, port: None,
+        journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
         self.running: dict[str, Running] = {}
@@ -74,6 +90,8 @@ class Conductor:
         self._clock = clock
         self._on_swap = on_swap
         self._on_gone = on_gone
+        self._journal: Journal = journal or NoJournal()
+        self._recovering: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
@@ -163,6 +181,25 @@ class Conductor:
         """Drain (admit nothing new) or undrain one serve."""
         self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
 
+    def restart(self, name: str, reason: str) -> None:
+        """It runs and is wedged: cut its streams, stop it, start it again."""
+        log.warning("serve %s is restarted: %s", name, reason)
+        self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
+
+    def park(self, name: str, reason: str) -> None:
+        """Stop it, and start it no more until an operator switches to it or its configuration changes."""
+        log.error("serve %s is parked: %s", name, reason)
+        self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
+
+    def preload(self, name: str) -> None:
+        """Load it as soon as it fits beside what is there."""
+        self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
+
+    def measured(self, name: str, size: int) -> None:
+        """What a running serve was seen to hold of its slot's memory, in bytes."""
+        if name in self.scheduler.seats:
+            self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
+
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         """Change to a new configuration; only what changed is touched."""
         self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
@@ -183,8 +220,32 @@ class Conductor:
             else:
                 log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
                 await self._fleet.stop(name, seat.serve.stop_grace)
+        for swap in self._journal.left():
+            task = self._loop.create_task(self._recover(swap), name=f"recover-{swap.slot}")
+            self._recovering.add(task)
+            task.add_done_callback(self._recovering.discard)
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
+
+    async def _recover(self, swap: Interrupted) -> None:
+        """A swap that was cut off is finished; if that fails, it is undone.
+
+        1. the target was adopted: it had come up                     -> finished
+        2. somebody else of its slot was adopted, or is on its way     -> it was undone, or something newer is wanted
+        3. nothing runs: the target is started; if it does not come up, the first victim that does
+        """
+        seat = self.scheduler.seats.get(swap.target)
+        if seat is not None and all(s.phase is Phase.STOPPED for s in seat.room.seats):
+            for name in (swap.target, *swap.victims):
+                if name not in self.scheduler.seats:
+                    continue
+                log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
+                try:
+                    await self.switch(name)
+                    break
+                except StokerError as error:
+                    log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
+        self._journal.end(swap)
 
     async def drain(self, grace: float) -> None:
         """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
@@ -205,7 +266,7 @@ class Conductor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        tasks = list(self._swaps.values())
+        tasks = [*self._swaps.values(), *self._recovering]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -279,20 +340,28 @@ class Conductor:
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
         """One swap, whatever becomes of it: the scheduler hears of it in every case."""
-        began = time.monotonic()
         error: StokerError | None = None
         cancelled = False
+        untouched = serve is not None
+        entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            for victim in graces:
-                self._gone(victim)
-            await asyncio.gather(*(self._fleet.stop(victim, grace) for victim, grace in graces.items()))
-            report.phases["stop"] = time.monotonic() - began
+            with _timed(report, "check"):
+                if serve is not None and entry is not None:
+                    await self._examine(serve)
+                    await self._journal.begin(entry)
+            untouched = False
+            with _timed(report, "stop"):
+                for victim in graces:
+                    self._gone(victim)
+                stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
+                await asyncio.gather(*stops)
             if serve is not None:
                 began = time.monotonic()
                 self.running[serve.name] = running = await self._fleet.start(serve, self._exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
+                report.temperature = running.temperature
             report.outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:
             cancelled = True
@@ -311,7 +380,16 @@ class Conductor:
                 if name is not None:
                     self.last_swap[name] = report
             self._on_swap(report)
-            self._carry_out(self.scheduler.on_swap_done(report.generation, self._clock.now(), error, cancelled))
+            now = self._clock.now()
+            self._carry_out(self.scheduler.on_swap_done(report.generation, now, error, cancelled, untouched))
+            if entry is not None:
+                self._journal.end(entry)
+
+    async def _examine(self, serve: Serve) -> None:
+        """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
+        problems = await self._fleet.examine(serve)
+        if problems:
+            raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
 
     def _exited(self, name: str, detail: str) -> None:
         """The fleet noticed an exit that nobody asked for."""
@@ -350,3 +428,12 @@ class Conductor:
     def statistics(self) -> dict[str, int]:
         """Counts of what is held now; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": len(self._swaps)}
+
+
+@contextlib.contextmanager
+def _timed(report: SwapReport, phase: str) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        report.phases[phase] = time.monotonic() - began

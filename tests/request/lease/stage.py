@@ -76,6 +76,11 @@ class Stage:
     def fails(self, text: str = "out of memory", after: float = 0.0) -> None:
         self.ready(after, StartFailed(text))
 
+    def untouched(self, text: str = "the weights are gone") -> None:
+        """The oldest swap under way is found impossible before its victims are stopped."""
+        swap = self.swaps.pop(0)
+        self.take(self.scheduler.on_swap_done(swap.generation, self.now, StartFailed(text), untouched=True))
+
     def to(self, at: float) -> None:
         """Time passes; ticks come when they were asked for."""
         for _ in range(1000):

@@ -490,3 +490,106 @@ def test_an_adopted_serve_is_ready_at_once() -> None:
     stage = Stage(serve("a"))
     stage.take(stage.scheduler.on_adopted("a", 5.0))
     assert stage.take(stage.scheduler.on_request(1, "a", 5.0)) == [Grant(1)]
+
+
+def test_a_swap_found_impossible_before_its_victims_are_stopped_leaves_them_as_they_were() -> None:
+    stage = Stage(serve("a"), serve("b"), linger=0.0, min_residency=0.0)
+    stage.load("a")
+    b = stage.request("b")
+    queued = stage.request("a")
+    stage.untouched("the image is missing")
+    assert stage.phase("a") == "ready"
+    assert queued in stage.granted
+    assert "the image is missing" in stage.refused[b].message
+    assert stage.phase("b") == "stopped"
+    assert stage.swaps == []
+
+
+def test_a_victim_that_died_while_the_swap_was_looked_at_is_started_again() -> None:
+    stage = Stage(serve("a"), serve("b"), linger=0.0, min_residency=0.0)
+    stage.load("a")
+    stage.request("b")
+    stage.take(stage.scheduler.on_exit("a", stage.now, "killed"))
+    stage.untouched()
+    assert stage.phase("a") == "starting"
+    assert [s.target for s in stage.swaps] == ["a"]
+
+
+def test_a_victim_whose_unload_was_asked_for_meanwhile_is_stopped_all_the_same() -> None:
+    stage = Stage(serve("a"), serve("b"), linger=0.0, min_residency=0.0)
+    stage.load("a")
+    stage.request("b")
+    ticket = stage.unload("a")
+    stage.untouched()
+    assert [s.victims for s in stage.swaps] == [("a",)]
+    stage.ready()
+    assert ticket in stage.granted
+
+
+def test_a_wedged_serve_is_cut_stopped_and_started_again() -> None:
+    stage = Stage(serve("a"))
+    stage.load("a")
+    held = stage.request("a")
+    stage.take(stage.scheduler.on_restart("a", stage.now, "it makes no progress"))
+    assert stage.cut == [held]
+    later = stage.request("a")
+    stage.ready()
+    assert [s.target for s in stage.swaps] == ["a"]
+    stage.ready()
+    assert later in stage.granted
+
+
+def test_a_serve_that_does_not_run_is_not_restarted() -> None:
+    stage = Stage(serve("a"))
+    assert stage.take(stage.scheduler.on_restart("a", stage.now, "it is wedged")) == []
+
+
+def test_a_parked_serve_refuses_with_the_reason_until_its_operator_switches_to_it() -> None:
+    stage = Stage(serve("a", keep_loaded=True))
+    stage.take(stage.scheduler.on_tick(0.0))
+    stage.ready()
+    stage.take(stage.scheduler.on_park("a", stage.now, "it was restarted 5 times in 10 minutes"))
+    stage.ready()
+    assert stage.phase("a") == "stopped"
+    refused = stage.refused[stage.request("a")]
+    assert refused.code == "parked"
+    assert "restarted 5 times" in refused.message
+    assert "stoker slot switch a" in refused.message
+    assert stage.swaps == [], "keep_loaded does not bring it back"
+    stage.switch("a")
+    stage.ready()
+    assert stage.request("a") in stage.granted
+
+
+def test_a_serve_parked_while_it_starts_is_given_up() -> None:
+    stage = Stage(serve("a"))
+    a = stage.request("a")
+    stage.take(stage.scheduler.on_park("a", stage.now, "it flaps"))
+    assert stage.refused[a].code == "parked"
+    assert stage.cancelled == [1]
+    stage.ready(cancelled=True)
+    assert stage.phase("a") == "stopped"
+
+
+def test_a_new_configuration_unparks() -> None:
+    stage = Stage(serve("a"))
+    stage.take(stage.scheduler.on_park("a", stage.now, "it flaps"))
+    stage.take(stage.scheduler.on_reload([Slot("gpu")], [serve("a", context=512)], stage.now))
+    a = stage.request("a")
+    stage.ready()
+    assert a in stage.granted
+
+
+def test_what_a_serve_was_measured_to_hold_counts_where_it_is_more_than_was_declared() -> None:
+    """Behaviour 22: the shortfall is told, nothing is stopped, and a resident's own memory is credit."""
+    stage = Stage(serve("a", memory=4, keep_loaded=True), serve("b", memory=5), memory=10)
+    stage.take(stage.scheduler.on_tick(0.0))
+    stage.ready()
+    stage.take(stage.scheduler.on_measured("a", 6, stage.now))
+    refused = stage.refused[stage.request("b")]
+    assert refused.code == "no_fit"
+    assert stage.phase("a") == "ready"
+    stage.take(stage.scheduler.on_measured("a", 3, stage.now))
+    b = stage.request("b")
+    stage.ready()
+    assert b in stage.granted, "what was declared holds where less was measured"

@@ -115,22 +115,37 @@ class Stories(RuleBasedStateMachine):
         self.take(self.scheduler.on_cancel(id, self.asked[id], self.now))
 
     @precondition(lambda self: self.swaps)
-    @rule(data=st.data(), outcome=st.sampled_from(["ready", "ready", "ready", "failed"]))
+    @rule(data=st.data(), outcome=st.sampled_from(["ready", "ready", "ready", "failed", "untouched"]))
     def swap_done(self, data: st.DataObject, outcome: str) -> None:
         self.finish(data.draw(st.sampled_from(sorted(self.swaps))), outcome)
 
     def finish(self, generation: int, outcome: str) -> None:
         swap = self.swaps.pop(generation)
-        self.alive.difference_update(swap.victims)
-        error = StartFailed("it broke") if outcome == "failed" and swap.target else None
+        untouched = outcome == "untouched" and swap.target is not None
+        error = StartFailed("it broke") if outcome != "ready" and swap.target else None
         if error is not None:
             self.troubled = True
             self.alive.discard(str(swap.target))
-        self.take(self.scheduler.on_swap_done(generation, self.now, error))
+        if untouched:
+            self.alive.update(v for v in swap.victims if not self.scheduler.seats[v].exited)
+        else:
+            self.alive.difference_update(swap.victims)
+        self.take(self.scheduler.on_swap_done(generation, self.now, error, untouched=untouched))
+
+    @rule(name=NAMES)
+    def restart(self, name: str) -> None:
+        self.troubled = True
+        self.take(self.scheduler.on_restart(name, self.now, "wedged"))
+
+    @rule(name=NAMES)
+    def park(self, name: str) -> None:
+        self.troubled = True
+        self.take(self.scheduler.on_park(name, self.now, "it flaps"))
 
     @rule(data=st.data())
     def exits(self, data: st.DataObject) -> None:
-        ready = [n for n, s in self.scheduler.seats.items() if s.phase in (Phase.READY, Phase.DRAINING)]
+        alive = (Phase.READY, Phase.DRAINING, Phase.STOPPING)
+        ready = [n for n, s in self.scheduler.seats.items() if s.phase in alive and not s.exited]
         if ready:
             name = data.draw(st.sampled_from(ready))
             self.troubled = True

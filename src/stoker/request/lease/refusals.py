@@ -17,6 +17,11 @@ def held(serve: Serve) -> StokerError:
     return CapacityError(f"serve '{serve.name}' is drained by its operator", code="draining", retry_after=5.0)
 
 
+def parked(serve: Serve, reason: str) -> StokerError:
+    again = f"`stoker slot switch {serve.name}` starts it again"
+    return StartFailed(f"serve '{serve.name}' is parked: {reason}; {again}", code="parked", retry_after=60.0)
+
+
 def queue_full(serve: Serve, waiting: int) -> StokerError:
     return CapacityError(f"the queue of serve '{serve.name}' is full ({waiting} waiting)", code="queue_full")
 
@@ -60,7 +65,9 @@ def expired(seat: Seat, waiter: Waiter, now: float) -> StokerError:
 
 
 def swap_reason(swap: Swap) -> str:
-    """Why streams are cut at the end of a drain."""
+    """Why streams are cut."""
+    if swap.reason:
+        return swap.reason
     if swap.target is None:
         return "the serve is being unloaded and the drain timeout passed"
     return f"the slot changes to '{swap.target.name}' and the drain timeout passed"

@@ -27,7 +27,7 @@ class Scheduler(Settling):
         """A request for a serve that exists. It is granted, refused, or waits.
 
         1. ready, nobody before it, a place free (or none needed) -> Grant        (hot)
-        2. shutting down, or drained by the operator              -> Reject
+        2. shutting down, drained by the operator, or parked      -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject
         4. ready, but no place: `queue_timeout`, 0 = Reject at once
         5. can never fit, or backs off for long                   -> Reject
@@ -71,16 +71,27 @@ class Scheduler(Settling):
     # -- the fleet -----------------------------------------------------------------------------------------------
 
     def on_swap_done(
-        self, generation: int, now: float, error: StokerError | None = None, cancelled: bool = False
+        self,
+        generation: int,
+        now: float,
+        error: StokerError | None = None,
+        cancelled: bool = False,
+        untouched: bool = False,
     ) -> list[Command]:
-        """What came of a StartSwap. The victims are gone in every case. Results of other generations are ignored."""
+        """What came of a StartSwap. Results of other generations are ignored.
+
+        The victims are gone, unless it is `untouched`: it failed, or was cancelled, before the first one was stopped.
+        """
         room, swap = self.find_swap(generation)
         if room is None or swap is None:
             return []
         del room.swaps[generation]
         commands: list[Command] = []
-        for victim in swap.victims:
-            commands += self.stopped(victim)
+        if untouched:
+            commands += self.untouched(swap, now)
+        else:
+            for victim in swap.victims:
+                commands += self.stopped(victim)
         target = swap.target
         if target is None:
             return commands + self.settle(now)
@@ -98,6 +109,8 @@ class Scheduler(Settling):
         """A serve that was ready has ended by itself."""
         seat = self.seats.get(name)
         if seat is None or seat.phase not in (Phase.READY, Phase.DRAINING):
+            if seat is not None and seat.phase is Phase.STOPPING:
+                seat.exited = True  # its swap may yet be found impossible, and leave it as it is: gone
             return []  # a start or a stop reports through on_swap_done
         seat.leases.clear()
         seat.active = 0
@@ -114,6 +127,35 @@ class Scheduler(Settling):
         for waiter in seat.queue.values():
             self.wait_for_load(seat, waiter, now)
         return commands + self.settle(now)
+
+    def on_restart(self, name: str, now: float, reason: str) -> list[Command]:
+        """It runs and is wedged: its streams are cut, it is stopped and started again. Not ready: nothing."""
+        seat = self.seats[name]
+        if seat.phase is not Phase.READY:
+            return []
+        seat.wanted = True
+        self.open_swap(SwapKind.UNLOAD, None, (seat,), now, 0.0, reason)
+        return self.settle(now)
+
+    def on_park(self, name: str, now: float, reason: str) -> list[Command]:
+        """Not to be started any more until an operator switches to it, or its configuration changes."""
+        seat = self.seats[name]
+        seat.parked = reason
+        seat.wanted = False
+        commands = self.refuse_all(seat, refusals.parked(seat.serve, reason))
+        if seat.phase is Phase.READY:
+            self.open_swap(SwapKind.UNLOAD, None, (seat,), now, 0.0, reason)
+        elif seat.phase is Phase.STARTING:
+            commands += self.abandon(seat, now)
+        return commands + self.settle(now)
+
+    def on_measured(self, name: str, size: int, now: float) -> list[Command]:
+        """What a serve was seen to hold of its slot, in bytes."""
+        seat = self.seats[name]
+        if seat.measured == size:
+            return []
+        seat.measured = size
+        return self.settle(now)
 
     def on_adopted(self, name: str, now: float) -> list[Command]:
         """A serve of an earlier control plane is running and proved."""
@@ -142,6 +184,7 @@ class Scheduler(Settling):
         if isinstance(fit, Never):
             return [Reject(id, refusals.no_fit(fit))]
         seat.backoff_until = 0.0
+        seat.parked = ""
         seat.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, counted=False, drain_timeout=drain_timeout)
         return self.settle(now)
 
@@ -228,6 +271,8 @@ class Scheduler(Settling):
             return refusals.shutting_down(), False  # 2
         if seat.held or seat.removed:
             return refusals.held(serve), False  # 2
+        if seat.parked:
+            return refusals.parked(serve, seat.parked), False  # 2
         places = 0 if seat.phase is Phase.READY else serve.max_active  # who waits for a load may find a place then
         if len(seat.queue) >= serve.queue + places:
             return refusals.queue_full(serve, len(seat.queue)), False  # 3
@@ -244,6 +289,8 @@ class Scheduler(Settling):
 
     def _change(self, seat: Seat, serve: Serve, now: float) -> list[Command]:
         seat.removed = False
+        if serve != seat.serve:
+            seat.parked = ""
         if seat.phase is Phase.STOPPED:
             seat.backoff_until, seat.failures = 0.0, 0
             self.apply(seat, serve)

@@ -74,12 +74,18 @@ class Seating:
             waiter.deadline = now + timing(seat).swap_timeout
 
     def open_swap(
-        self, kind: SwapKind, target: Seat | None, victims: tuple[Seat, ...], now: float, drain: float
+        self,
+        kind: SwapKind,
+        target: Seat | None,
+        victims: tuple[Seat, ...],
+        now: float,
+        drain: float,
+        reason: str = "",
     ) -> None:
         """A swap is decided. It runs in step 6 of `settle`, at once if its victims hold no lease."""
         room = victims[0].room if target is None else target.room
         self.generation += 1
-        room.swaps[self.generation] = Swap(self.generation, kind, target, victims, now, now + drain)
+        room.swaps[self.generation] = Swap(self.generation, kind, target, victims, now, now + drain, reason=reason)
         if target is not None:
             target.phase = Phase.STARTING
             room.swaps_made += 1
@@ -106,6 +112,18 @@ class Seating:
             if victim.exited or victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, max(0.0, swap.drain_deadline - now))
 
+    def untouched(self, swap: Swap, now: float) -> list[Command]:
+        """What was found before the victims were touched forbids the swap: they go on as if nothing had been."""
+        commands: list[Command] = []
+        for victim in swap.victims:
+            if victim.exited:
+                commands += self.stopped(victim)
+                continue
+            victim.phase = Phase.READY
+            if victim.must_stop():
+                self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
+        return commands
+
     def abandon(self, seat: Seat, now: float) -> list[Command]:
         """Give up a start: before its drain ended by taking it back, after that by cancelling it."""
         for swap in list(seat.room.swaps.values()):
@@ -124,6 +142,7 @@ class Seating:
         seat.backoff_until = 0.0
         seat.last_error = None
         seat.wanted = seat.serve.keep_loaded
+        seat.exited = False
         if swap.run_at is not None:
             seat.swap_times.append(now - swap.run_at)
 
@@ -141,7 +160,7 @@ class Seating:
         return commands
 
     def restore(self, seat: Seat, kind: SwapKind, now: float) -> None:
-        if self.seats.get(seat.name) is not seat or seat.phase is not Phase.STOPPED or seat.held:
+        if self.seats.get(seat.name) is not seat or seat.phase is not Phase.STOPPED or seat.held or seat.parked:
             return
         fit = victims_for(seat)
         if isinstance(fit, Victims) and not fit.seats:

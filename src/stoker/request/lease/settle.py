@@ -146,7 +146,7 @@ class Settling(Seating):
 
 
 def _is_needed(seat: Seat) -> bool:
-    return bool(seat.queue or seat.wanted) and not seat.removed
+    return bool(seat.queue or seat.wanted) and not seat.removed and not seat.parked
 
 
 def _turn(now: float) -> Callable[[Seat], tuple[bool, bool, float, str]]:

@@ -83,6 +83,10 @@ class Seat:
     pending: Serve | None = None
     """The configuration to change to once it is stopped."""
     removed: bool = False
+    parked: str = ""
+    """Why it is not started any more until an operator says so; empty: it is not parked."""
+    measured: int | None = None
+    """Bytes of the slot that it was last seen to hold; None: never measured."""
     unloads: list[int] = field(default_factory=list)
     """Operators' unloads that wait for the stop."""
 
@@ -92,7 +96,8 @@ class Seat:
 
     @property
     def weight(self) -> int:
-        return self.room.weigh(self.serve)
+        """What it takes of its slot's budget: what was declared, or measured if that is more."""
+        return self.room.weigh(self.serve, self.measured)
 
     @property
     def oldest(self) -> float:
@@ -101,7 +106,7 @@ class Seat:
 
     def must_stop(self) -> bool:
         """Whether something besides a waiting request asks for its stop."""
-        return bool(self.unloads or self.removed or self.pending)
+        return bool(self.unloads or self.removed or self.pending or self.parked)
 
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
@@ -120,6 +125,8 @@ class Swap:
     run_at: float | None = None
     """When the drain ended and StartSwap went out."""
     cancelled: bool = False
+    reason: str = ""
+    """Why streams are cut for it, where that is not the end of a drain."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,8 +142,8 @@ class Room:
     def budget(self) -> int:
         return 1 if self.slot.memory is None else self.slot.memory
 
-    def weigh(self, serve: Serve) -> int:
-        return 1 if self.slot.memory is None else serve.memory or 0
+    def weigh(self, serve: Serve, measured: int | None = None) -> int:
+        return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)
 
     @property
     def used(self) -> int:

@@ -1,0 +1,90 @@
+"""Swaps under way: `STATE/swaps/SLOT.json`, there from before the first victim is touched until the swap has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.domain.protocols import Interrupted
+
+log = logging.getLogger("stoker.store")
+
+
+class SwapJournal:
+    """Implements `domain.protocols.Journal`.
+
+    Written by rename and synced: through a crash or a power cut a reader finds the whole entry, or none.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def begin(self, entry: Interrupted) -> None:
+        """See `Journal.begin`."""
+        writing = asyncio.get_running_loop().run_in_executor(None, self._write, entry)
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
+        except OSError as error:
+            text = f"the swap to '{entry.target}' was not begun: {self._directory} cannot be written ({error.strerror})"
+            raise StokerError(f"{text}: make room there", code="state_unusable", status=503) from error
+
+    def end(self, entry: Interrupted) -> None:
+        """Unless a later swap of the same slot has taken its place. What cannot be deleted is logged."""
+        path = self._path(entry.slot)
+        try:
+            if self._read(path) == entry:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s cannot be deleted (%s): check who owns its directory", path, error.strerror)
+
+    def left(self) -> list[Interrupted]:
+        """What was begun and never ended. One that cannot be read is logged and deleted."""
+        found = []
+        for path in sorted(self._directory.glob("*.json")):
+            entry = self._read(path)
+            if entry is not None:
+                found.append(entry)
+                continue
+            log.warning("%s is no entry of ours: deleted; what it was about is not recovered", path)
+            with contextlib.suppress(OSError):
+                path.unlink()
+        return found
+
+    def _write(self, entry: Interrupted) -> None:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(entry.slot)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(entry))
+                file.flush()
+                os.fsync(file.fileno())
+            draft.rename(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+    def _read(self, path: Path) -> Interrupted | None:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Interrupted)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _path(self, slot: str) -> Path:
+        return self._directory / f"{quote(slot, safe='~')}.json"
