@@ -57,6 +57,10 @@ class StartFailed(StokerError):
     code = "start_failed"
 
 
+BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"))
+"""Codes of StartFailed for which trying the same serve again soon is no use, and its `fallback` is."""
+
+
 class UpstreamError(StokerError):
     """The serve failed, or answered with something that is no answer."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stage import Stage, serve
 
-from stoker.domain.errors import CapacityError
+from stoker.domain.errors import CapacityError, StartFailed
 from stoker.domain.serve import Slot, SwapPolicy
 from stoker.request.lease.commands import Grant, StartSwap
 
@@ -593,3 +593,31 @@ def test_what_a_serve_was_measured_to_hold_counts_where_it_is_more_than_was_decl
     b = stage.request("b")
     stage.ready()
     assert b in stage.granted, "what was declared holds where less was measured"
+
+
+def oom(stage: Stage) -> None:
+    swap = stage.swaps.pop(0)
+    error = StartFailed("CUDA error: out of memory", code="out_of_memory")
+    stage.take(stage.scheduler.on_swap_done(swap.generation, stage.now, error))
+
+
+def test_a_target_too_large_for_its_device_makes_way_for_its_fallback_not_for_the_previous_resident() -> None:
+    stage = Stage(serve("a"), serve("big", fallback="small"), serve("small"), linger=0.0, min_residency=0.0)
+    stage.load("a")
+    big = stage.request("big")
+    oom(stage)
+    assert stage.refused[big].code == "out_of_memory"
+    assert [s.target for s in stage.swaps] == ["small"]
+    small = stage.request("small")
+    stage.ready()
+    assert small in stage.granted
+    stage.to(stage.now + 30)
+    assert stage.refused[stage.request("big")].code == "out_of_memory", "it is not tried again at once"
+
+
+def test_an_operators_switch_that_runs_out_of_memory_restores_what_was_there() -> None:
+    stage = Stage(serve("a"), serve("big", fallback="small"), serve("small"))
+    stage.load("a")
+    stage.switch("big")
+    oom(stage)
+    assert [s.target for s in stage.swaps] == ["a"]

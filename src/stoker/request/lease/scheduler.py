@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.domain.errors import StartFailed, StokerError
+from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.settle import FOREVER, Settling
 from stoker.request.lease.state import Phase, Room, Seat, Swap, SwapKind, Waiter, Want
-from stoker.request.lease.timing import BACKOFF_WAIT, STEADY_AFTER, backoff, timing
+from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, timing
 
 
 class Scheduler(Settling):
@@ -246,12 +246,17 @@ class Scheduler(Settling):
         return [self.cut(seat, reason) for seat in self.seats.values() if seat.leases]
 
     def _failed(self, target: Seat, swap: Swap, now: float, error: StokerError) -> list[Command]:
-        """Rule 9: waiters get the original error, the target backs off, the previous residents come back."""
+        """Rule 9: waiters get the original error, the target backs off, the previous residents come back.
+
+        Where its device is not up to it, the target's `fallback` comes first: who asked will ask for that now.
+        """
         commands = self.stopped(target)
+        beyond = error.code in BEYOND_THE_DEVICE
+        requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
-        target.backoff_until = now + backoff(target.failures)
+        again = BACKOFF_CAP if beyond else backoff(target.failures)
+        target.backoff_until = now + again
         target.last_error = error
-        again = backoff(target.failures)
         told = refusals.backing_off(error, again) if isinstance(error, StartFailed) else error
         commands += self.refuse_all(target, told)
         if self.closing:
@@ -260,6 +265,9 @@ class Scheduler(Settling):
             baseline = self.seats.get(target.room.slot.baseline or "")
             if baseline is not None and baseline is not target:
                 self.restore(baseline, SwapKind.BASELINE, now)
+        fallback = self.seats.get(target.serve.fallback or "") if beyond and requested else None
+        if fallback is not None and fallback.room is target.room:
+            self.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:
             self.restore(victim, SwapKind.RESTORE, now)
         return commands
