@@ -29,6 +29,24 @@ class SlotStatus(msgspec.Struct, frozen=True):
     swap: SwapStatus | None = None
     swaps: int = 0
     waiting: int = 0
+    memory_used: int | None = None
+    """Bytes that its residents hold, measured or declared; None: unknown."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What a serve has done since Stoker started."""
+
+    requests: int = 0
+    output_tokens: int = 0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened; `at` is Unix time."""
+
+    at: float
+    kind: str
+    serve: str = ""
+    text: str = ""
 
 
 class ServeStatus(msgspec.Struct, frozen=True):
@@ -55,6 +73,19 @@ class ServeStatus(msgspec.Struct, frozen=True):
     backoff: float | None = None
     last_error: str | None = None
     dialects: list[str] = []
+    driver: str = ""
+    temperature: str | None = None
+    """`hot`, `asleep`, `warm`, `cold`; None: unknown."""
+    measured: int | None = None
+    measured_by: str | None = None
+    parked: str | None = None
+    health: str | None = None
+    """`verified`, `unknown`, `sick`; None: nobody looks."""
+    verified_at: float | None = None
+    """Unix time of the last proof."""
+    findings: list[str] = []
+    totals: Totals = Totals()
+    fallback: str | None = None
 
 
 class FrontDoorStatus(msgspec.Struct, frozen=True):
@@ -76,6 +107,8 @@ class Status(msgspec.Struct, frozen=True):
     slots: list[SlotStatus] = []
     draining: bool = False
     frontdoor: FrontDoorStatus = FrontDoorStatus()
+    started_at: float = 0.0
+    events: list[Event] = []
 
     def serve(self, name: str) -> ServeStatus | None:
         """By any name that means it; its own goes first."""
@@ -87,7 +120,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class Switched(msgspec.Struct, frozen=True):
-    """POST /admin/switch: whole and per-phase seconds (drain, stop, start, ready)."""
+    """POST /admin/switch: whole and per-phase seconds (drain, check, stop, start, ready)."""
 
     serve: str
     seconds: float = 0.0

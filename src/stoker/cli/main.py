@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker import __version__
-from stoker.cli import config, decisions, doctor, init, options, serves, slot, terminal, up
+from stoker.cli import config, decisions, doctor, init, options, serves, slot, terminal, top, up
 from stoker.cli.failure import FAILED, exit_code
 from stoker.cli.place import find_place
 from stoker.domain.errors import ConfigError, StokerError
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
+app.command()(top.top)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
 app.command()(init.init)

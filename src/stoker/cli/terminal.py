@@ -16,12 +16,14 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 _STYLES = {
     "ready": "green", "ok": "green", "served": "green", "production": "green",
     "starting": "yellow", "draining": "yellow", "stopping": "yellow", "warn": "yellow", "client_left": "yellow",
     "backoff": "red", "held": "red", "fail": "red", "bug": "bold red", "upstream_failed": "red", "cut": "red",
-    "stalled": "red", "refused": "red", "rejected": "red", "blocked": "red",
+    "stalled": "red", "refused": "red", "rejected": "red", "blocked": "red", "parked": "bold red", "sick": "red",
+    "failed": "red", "exited": "red", "restarted": "yellow", "asleep": "blue", "verified": "green",
 }  # fmt: skip
 _PIPE_WIDTH = 400
 """Columns assumed where there is no terminal: a table in a pipe or a file must not be cut at 80."""
@@ -60,6 +62,13 @@ def console(stderr: bool = False) -> Console:
         highlight=False,
         markup=False,
     )
+
+
+def styled(text: str) -> Text:
+    """A word in the colour that it has everywhere."""
+    from rich.text import Text
+
+    return Text(text, style=_STYLES.get(text, ""))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:

@@ -1,0 +1,26 @@
+"""What happened lately, for people who look: swaps, exits, restarts, parks. In memory, bounded; the log has it all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+KEPT = 200
+LENGTH = 300
+
+
+class Events:
+    """Newest last. `wall` gives Unix time."""
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT)
+
+    def note(self, kind: str, serve: str, text: str) -> None:
+        """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `adopted`, `warned`."""
+        self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": text[:LENGTH]})
+
+    def recent(self, limit: int) -> list[dict[str, Any]]:
+        """Newest first."""
+        return list(self._kept)[::-1][:limit]
