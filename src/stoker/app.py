@@ -39,6 +39,7 @@ from stoker.request.accept.wire import WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
 from stoker.store.decisions import DecisionLog
+from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
 from stoker.store.state import StateDir
 
@@ -115,7 +116,10 @@ class Application:
         self.store = DecisionLog(self._state.decisions_path, settings.paths.decisions)
         self.metrics = Metrics()
         supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"), self._state.signing_key)
-        self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop)
+        journal = SwapJournal(Path(settings.paths.state) / "swaps")
+        self.conductor = Conductor(
+            settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, journal
+        )
         self.conductor.forced |= self._force
         names = Names(settings.serves)
         self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)

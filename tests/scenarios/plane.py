@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,9 +92,9 @@ class Plane:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def start(self, *arguments: str) -> None:
+    def start(self, *arguments: str, program: Sequence[str] = (str(STOKER),)) -> None:
         """Run `stoker up` until it says that it listens."""
-        command = [str(STOKER), "up", *(arguments or ("--config", str(self.config)))]
+        command = [*program, "up", *(arguments or ("--config", str(self.config)))]
         with (self.directory / "out.txt").open("ab") as out:
             begin = out.tell()
             self.process = subprocess.Popen(

@@ -41,10 +41,23 @@ def _slot(room: Room, now: float) -> dict[str, Any]:
         "devices": list(room.slot.devices),
         "memory": room.slot.memory,
         "resident": [s.name for s in room.seats if s.phase in (Phase.READY, Phase.DRAINING)],
+        "memory_used": _used(room),
         "swap": _swap(swap, now) if swap is not None else None,
         "swaps": room.swaps_made,
         "waiting": sum(len(seat.queue) for seat in room.seats),
     }
+
+
+def _used(room: Room) -> int | None:
+    """What the residents hold, measured where it could be, else declared. None: of one of them nothing is known."""
+    total = 0
+    for seat in room.seats:
+        if seat.phase is not Phase.STOPPED:
+            size = seat.serve.memory if seat.measured is None else seat.measured
+            if size is None:
+                return None
+            total += size
+    return total
 
 
 def _swap(swap: Swap, now: float) -> dict[str, Any]:
@@ -93,10 +106,16 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "backoff": round(seat.backoff_until - now, 3) if seat.backoff_until > now else None,
         "last_error": seat.last_error.message if seat.last_error is not None else None,
         "dialects": sorted(serve.dialects),
+        "driver": serve.driver.value,
+        "fallback": serve.fallback,
+        "parked": seat.parked or None,
+        "measured": seat.measured if seat.phase is not Phase.STOPPED else None,
     }
 
 
 def _state(seat: Seat, now: float) -> str:
+    if seat.phase is Phase.STOPPED and seat.parked:
+        return "parked"
     if seat.phase is Phase.STOPPED and seat.backoff_until > now:
         return "backoff"
     if seat.phase is Phase.READY and seat.held:

@@ -15,7 +15,7 @@ PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
 
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
 PHASES = frozenset({"drain", "stop", "start", "ready"})
-STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held")
+STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

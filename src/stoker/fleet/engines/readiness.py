@@ -57,7 +57,7 @@ class Readiness:
     def __init__(self, serve: Serve, address: Address, clock: Clock, ended: asyncio.Event) -> None:
         self.last = "it was not probed yet"
         self._serve = serve
-        self._wanted = serve.served_name or serve.name
+        self.wanted = serve.served_name or serve.name
         self._address = address
         self._clock = clock
         self._ended = ended
@@ -76,7 +76,7 @@ class Readiness:
         if canary and self._serve.canary:
             while not await self._sings():
                 await self._pause(began)
-        facts = from_models(models, self._wanted)
+        facts = from_models(models, self.wanted)
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
         if self._ended.is_set():  # what answered was somebody else, or is dying
@@ -104,19 +104,19 @@ class Readiness:
             return None
         models = [entry for entry in data if isinstance(entry, dict)]
         ids = [str(entry.get("id")) for entry in models]
-        if self._wanted in ids:
+        if self.wanted in ids:
             return models
         if not ids:
             self.last = "GET /v1/models answered an empty list"
             return None
         seen = ", ".join(f"'{id[:80]}'" for id in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-        raise NotReady(f"answers as another model: wanted '{self._wanted}', GET /v1/models shows {seen}; "
+        raise NotReady(f"answers as another model: wanted '{self.wanted}', GET /v1/models shows {seen}; "
                        "correct `served_name`, or the command that starts it")  # fmt: skip
 
     async def _sings(self) -> bool:
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
-        answer = await self._ask(path, {"model": self._wanted, **payload}, CANARY_TIMEOUT)
+        answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)
         if answer is None or answer.status in (429, 503):
             return False
         found = answer.json()
