@@ -34,8 +34,8 @@ def row(text: str, name: str) -> str:
 
 def test_a_serve_shows_state_health_temperature_load_and_memory() -> None:
     serve = serve_status(
-        "fast", "ready", in_flight=2, queued=1, temperature="hot", measured=3 * 2**30, health="verified",
-        verified_at=994.0,
+        "fast", "ready", in_flight=2, queued=1, temperature="hot", measured=3 * 2**30,
+        watchdog={"health": "verified", "verified_at": 994.0},
     )  # fmt: skip
     assert row(drawn(status(serve)), "fast") == (
         "fast | ready | verified 6.0 s ago | hot | gpu0 | 2/4 | 1 | - | 3.0 GiB | 12.0 s | 4.0 s"

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from stoker.cli.watched import Watched
+
 
 class SwapStatus(msgspec.Struct, frozen=True):
     """A swap under way. `elapsed`, `drain_wait` and `expected` are seconds."""
@@ -79,11 +81,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
     measured: int | None = None
     measured_by: str | None = None
     parked: str | None = None
-    health: str | None = None
-    """`verified`, `unknown`, `sick`; None: nobody looks."""
-    verified_at: float | None = None
-    """Unix time of the last proof."""
-    findings: list[str] = []
+    watchdog: Watched | None = None
+    """None: nobody looks."""
     totals: Totals = Totals()
     fallback: str | None = None
 

@@ -139,11 +139,11 @@ def _serves(now: Status, before: Status | None, elapsed: float, wall: float) -> 
 
 
 def _health(serve: ServeStatus, wall: float) -> Text:
-    if serve.health is None:
+    if serve.watchdog is None or serve.state in ("stopped", "backoff", "parked"):
         return terminal.styled(figures.UNKNOWN)
-    text = terminal.styled(serve.health)
-    if serve.verified_at is not None:
-        text.append(f" {figures.seconds(max(0.0, wall - serve.verified_at))} ago")
+    text = terminal.styled(serve.watchdog.health)
+    if serve.watchdog.verified_at is not None:
+        text.append(f" {figures.seconds(max(0.0, wall - serve.watchdog.verified_at))} ago")
     return text
 
 

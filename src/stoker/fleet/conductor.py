@@ -171,11 +171,14 @@ class Conductor:
         return report if report is not None and report is not before else self._nothing(seat)
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
-        """Drain and stop; returns when it is gone. On cancel the unload goes on."""
+        """Drain and stop; returns when it is gone, also from host memory. On cancel the unload goes on."""
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
+        seat = self.scheduler.seats.get(name)
+        if seat is not None and seat.phase is Phase.STOPPED:
+            await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
 
     def hold(self, name: str, held: bool) -> None:
         """Drain (admit nothing new) or undrain one serve."""

@@ -46,6 +46,8 @@ class Held:
     """Set when nothing is left, so that the same serve may be started again."""
     temperature: str = "cold"
     """What it was started from; see Running."""
+    song: str | None = None
+    """What it answered to a fixed question before it fell asleep."""
     left_unasked: bool = False
     """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
 

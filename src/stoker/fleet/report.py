@@ -107,6 +107,7 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "last_error": seat.last_error.message if seat.last_error is not None else None,
         "dialects": sorted(serve.dialects),
         "driver": serve.driver.value,
+        "keep_loaded": serve.keep_loaded,
         "fallback": serve.fallback,
         "parked": seat.parked or None,
         "measured": seat.measured if seat.phase is not Phase.STOPPED else None,

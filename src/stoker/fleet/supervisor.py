@@ -32,6 +32,7 @@ from stoker.fleet.keys import Keys
 from stoker.fleet.lifecycle import Event, State
 from stoker.fleet.logs import LogKeeper
 from stoker.fleet.records import Record, Records
+from stoker.fleet.rest import Rest
 from stoker.fleet.signing import Signer
 
 ABORT_GRACE = 2.0
@@ -63,6 +64,7 @@ class Supervisor:
         self._keys = Keys(Signer(signing_key))
         self._finder = Finder(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {Driver.PROCESS: LocalDriver(paths, self._keys, log)}
+        self._rest = Rest(clock, group.resident_bytes)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
         self._is_closed = False
@@ -92,6 +94,8 @@ class Supervisor:
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
         """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
         await self._adopted.wait()
+        if (running := await self._woken(serve, on_exit)) is not None:
+            return running
         while (earlier := self._held.get(serve.name)) is not None:
             if earlier.state in (State.STARTING, State.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
@@ -108,8 +112,43 @@ class Supervisor:
     async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
         """See `Fleet.stop`. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute."""
         held = self._held.get(name)
-        if held is not None:
-            await self._stop(held, grace)
+        if held is None:
+            return
+        if keep_warm and held.state is State.READY and held.serve.sleep_level is not None:
+            why = await self._rest.sleep(held)
+            if not why and held.state is State.READY:
+                held.happen(Event.SLEPT)
+                self._mark(held, asleep=True)
+                return
+            self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
+        await self._stop(held, grace)
+
+    async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
+        """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
+        held = self._held.get(serve.name)
+        if held is None or held.state is not State.ASLEEP:
+            return None
+        if not serve.launches_like(held.serve):
+            await self._stop(held, held.serve.stop_grace)
+            return None
+        began = self._clock.now()
+        held.happen(Event.WOKEN)
+        held.serve, held.on_exit, held.temperature = serve, on_exit, "asleep"
+        try:
+            why = await self._rest.wake(held)
+            if not why:
+                held.happen(Event.PROVED)
+                self._mark(held, asleep=False)
+        except BaseException:
+            await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
+            raise
+        if why:
+            self._log.warning("serve %s is started anew instead of woken: %s", serve.name, why)
+            await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
+            return None
+        ready = round(self._clock.now() - began, 4)
+        facts = dict(held.record.facts) if held.record is not None else {}
+        return held.running(facts | {"health_s": ready, "ready_s": ready})
 
     async def _stop(self, held: Held, grace: float) -> None:
         if held.gone.is_set():
@@ -343,6 +382,10 @@ class Supervisor:
             raise StartFailed(f"{text} ({error.strerror}): make room there", code="state_unusable") from error
         if held is not None:
             held.record = record
+
+    def _mark(self, held: Held, asleep: bool) -> None:
+        if held.record is not None:
+            self._write(held, msgspec.structs.replace(held.record, asleep=asleep))
 
     def _ports(self) -> set[int]:
         return {held.record.port for held in self._held.values() if held.record is not None}

@@ -23,6 +23,8 @@ FAST_FOR = 120.0
 """Seconds of probing at INTERVAL; what takes longer does not notice SLOW_INTERVAL."""
 PROPS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
+SONG_TIMEOUT = 10.0
+_SONG: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
 _ASK = "Hi"
 _MESSAGES = [{"role": "user", "content": _ASK}]
 _CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
@@ -62,10 +64,10 @@ class Readiness:
         self._clock = clock
         self._ended = ended
 
-    async def prove(self, canary: bool = True) -> Proof:
+    async def prove(self, canary: bool | None = None) -> Proof:
         """Probe until ready, without a limit: put a timeout around it. Raises NotReady or Ended. Keeps nothing open.
 
-        `canary=False` leaves the canary out even where the serve asks for one.
+        `canary`: whether a completion is asked for too; None: if the serve's configuration says so.
         """
         began = self._clock.now()
         while not await self.is_healthy():
@@ -73,7 +75,7 @@ class Readiness:
         health_at = self._clock.now()
         while (models := await self._models()) is None:
             await self._pause(began)
-        if canary and self._serve.canary:
+        if self._serve.canary if canary is None else canary:
             while not await self._sings():
                 await self._pause(began)
         facts = from_models(models, self.wanted)
@@ -82,6 +84,20 @@ class Readiness:
         if self._ended.is_set():  # what answered was somebody else, or is dying
             raise Ended
         return Proof(health_at, facts)
+
+    async def song(self) -> str | None:
+        """What the model goes on with after a fixed beginning, greedily: the same as long as its weights are the same.
+
+        None: it does not take plain completions, or did not answer in time. Ask it only while nothing else runs.
+        """
+        if Dialect.COMPLETIONS not in self._serve.dialects:
+            return None
+        answer = await self._ask("/v1/completions", {"model": self.wanted, **_SONG}, SONG_TIMEOUT)
+        found = answer.json() if answer is not None and answer.status == 200 else None
+        try:
+            return str(found["choices"][0]["text"])  # type: ignore[index]
+        except (TypeError, LookupError):
+            return None
 
     async def is_healthy(self) -> bool:
         """One look at health."""

@@ -1,0 +1,138 @@
+"""A chunked copy with its hash. Everything here blocks: call it in a thread.
+
+A copy that is interrupted (the program is killed, the source's disk goes away) leaves its draft and, beside it, a note
+of what it is a part of. The next one goes on from there if the source still has that size and that time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+CHUNK = 4 * 2**20
+Tell = Callable[[int], None]
+"""Is told the bytes that are done so far."""
+
+
+class Stopped(Exception):
+    """Whoever wanted it does not want it any more."""
+
+
+class Unread(Exception):
+    """The source cannot be read; the text says why. What was copied stays, for the next attempt."""
+
+
+class Unwritten(Exception):
+    """The copy cannot be written; `error` says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror)
+        self.error = error
+
+
+def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
+    """Copy `source` to `draft`, synced to disk; the hex sha256 of it all. Raises Stopped, Unread, Unwritten."""
+    before = _stat(source)
+    note = note_of(draft)
+    described: dict[str, object] = {"source": str(source), "size": before.st_size, "mtime_ns": before.st_mtime_ns}
+    digest = hashlib.sha256()
+    try:
+        start = _resumable(draft, note, described)
+        if not start:
+            note.write_text(json.dumps(described), encoding="utf-8")
+        handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (0 if start else os.O_TRUNC), 0o666)
+    except OSError as error:
+        raise Unwritten(error) from error
+    with os.fdopen(handle, "r+b", buffering=0) as target:
+        _add(target.read, start, digest.update, stop)
+        done = start
+        try:
+            whole = source.open("rb", buffering=0)
+        except OSError as error:
+            raise Unread(f"{source}: {error.strerror}") from error
+        with whole:
+            whole.seek(start)
+            tell(done)
+            while piece := _read(whole.read, source):
+                _check(stop)
+                digest.update(piece)
+                _write(target.write, piece)
+                done += len(piece)
+                tell(done)
+        after = _stat(source)
+        if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns) or done != before.st_size:
+            raise Unread(f"{source} was changed while it was copied")
+        try:
+            os.fsync(target.fileno())
+        except OSError as error:
+            raise Unwritten(error) from error
+    return digest.hexdigest()
+
+
+def hash_file(path: Path, stop: threading.Event) -> str:
+    """The hex sha256. Raises Stopped, OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        _add(file.read, None, digest.update, stop)
+    return digest.hexdigest()
+
+
+def note_of(draft: Path) -> Path:
+    return draft.with_name(f"{draft.name}.from")
+
+
+def _resumable(draft: Path, note: Path, described: dict[str, object]) -> int:
+    """How many bytes of an earlier attempt are good to go on from; 0: begin anew."""
+    try:
+        size = draft.stat().st_size
+        is_same = json.loads(note.read_text(encoding="utf-8")) == described
+    except (OSError, ValueError):
+        return 0
+    return size if is_same else 0
+
+
+def _add(
+    read: Callable[[int], bytes | None], size: int | None, update: Callable[[bytes], object], stop: threading.Event
+) -> None:
+    """Hash the next `size` bytes (None: all that come)."""
+    left = size
+    while left is None or left > 0:
+        _check(stop)
+        piece = read(CHUNK if left is None else min(CHUNK, left))
+        if not piece:
+            return
+        update(piece)
+        if left is not None:
+            left -= len(piece)
+
+
+def _read(read: Callable[[int], bytes | None], source: Path) -> bytes | None:
+    try:
+        return read(CHUNK)
+    except OSError as error:
+        raise Unread(f"{source}: {error.strerror}") from error
+
+
+def _write(write: Callable[[memoryview], int | None], piece: bytes) -> None:
+    rest = memoryview(piece)
+    try:
+        while rest:  # a raw file may take less than it was given
+            rest = rest[write(rest) or 0 :]
+    except OSError as error:
+        raise Unwritten(error) from error
+
+
+def _stat(source: Path) -> os.stat_result:
+    try:
+        return source.stat()
+    except OSError as error:
+        raise Unread(f"{source}: {error.strerror}") from error
+
+
+def _check(stop: threading.Event) -> None:
+    if stop.is_set():
+        raise Stopped

@@ -1,0 +1,289 @@
+"""One file or folder, fetched into the vault: room, draft, hash, rename.
+
+The draft lies beside the target under a name of its own, so that nobody takes half a model for a whole one, and the
+last step is a rename. Two fetches of one target are one: the second waits for the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from stoker.domain.errors import StartFailed
+from stoker.fleet.engines.last_words import redact
+from stoker.fleet.environment import is_secret
+from stoker.fleet.rehydrate import copying, drafts, tools
+from stoker.fleet.rehydrate.copying import Unread, Unwritten
+from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command
+from stoker.fleet.rehydrate.threads import in_thread
+from stoker.fleet.rehydrate.verify import Hashes
+
+AT_ONCE = 2
+"""Fetches under way at the same time."""
+TELL_EVERY = 0.2
+"""Seconds between two words on how far it is."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SAYS_FULL = ("No space left on device", "Errno 28", "(28)", "Disk quota exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a file is. Bytes and seconds; None: not known."""
+
+    file: str
+    done: int
+    total: int | None
+    seconds_left: float | None
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A target that is not there, and where it comes from. `size` in bytes; None: not known."""
+
+    target: Path
+    source: Source
+    sha256: Mapping[str, str]
+    """File name to digest: of the target itself, or of files in a target that is a folder."""
+    size: int | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Flight:
+    """A fetch under way, and who waits for it."""
+
+    task: asyncio.Task[None]
+    tells: list[Tell] = field(default_factory=list)
+
+
+class Fetcher:
+    """All methods belong to the loop's thread. `free` says how many bytes a directory has room for."""
+
+    def __init__(
+        self,
+        hashes: Hashes,
+        environment: Mapping[str, str],
+        free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+    ) -> None:
+        self._hashes = hashes
+        # No program may wait for a password that nobody types.
+        quiet = {"RSYNC_RSH": "ssh -o BatchMode=yes", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+        self._environment = quiet | dict(environment)
+        self._free = free
+        self._flights: dict[Path, _Flight] = {}
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    def find_tool(self, kind: Kind) -> str | None:
+        """The path of the program that fetches from such a source; None if there is none."""
+        path = self._environment.get("PATH", os.defpath)
+        return next((found for name in TOOLS[kind].names if (found := shutil.which(name, path=path))), None)
+
+    async def size(self, source: Source) -> int | None:
+        """Bytes of what is there; None: nothing tells. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        if source.kind is Kind.PATH:
+            path = Path(source.path)
+            try:
+                return await in_thread(lambda stop: drafts.bytes_of(path))
+            except OSError as error:
+                raise _unreachable(source, error.strerror or str(error)) from error
+        argv = size_command(source, self._tool(source))
+        if argv is None:
+            return None
+        said = await self._run(argv, lambda: None)
+        if said.code != 0:
+            raise _unreachable(source, self._failure(argv, said))
+        return parse_size(source.kind, said.lines)
+
+    async def fetch(self, wanted: Wanted, tell: Tell) -> None:
+        """Bring `wanted.target` there, whole and verified; whoever else fetches it waits with us.
+
+        Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`.
+        On cancel of all who wait nothing is left half done; what remains of it is gone when CancelledError leaves.
+        """
+        while (flight := self._flights.get(wanted.target)) is not None and not flight.tells:
+            await asyncio.wait([flight.task])  # it was given up and is ending
+        if flight is None:
+            tells: list[Tell] = []
+            task = asyncio.get_running_loop().create_task(self._fly(wanted, tells), name=f"fetch-{wanted.target.name}")
+            flight = self._flights[wanted.target] = _Flight(task, tells)
+            task.add_done_callback(lambda _: self._flights.pop(wanted.target, None))
+        flight.tells.append(tell)
+        try:
+            await asyncio.shield(flight.task)
+        finally:
+            flight.tells.remove(tell)
+            if not flight.tells and not flight.task.done():
+                flight.task.cancel()
+                while not flight.task.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([flight.task])
+            if flight.task.done() and not flight.task.cancelled():
+                flight.task.exception()
+
+    def check_room(self, directory: Path, needed: int) -> None:
+        """Raises StartFailed `disk_full` that says how much is missing."""
+        free = self._free(drafts.existing(directory))
+        if needed > free:
+            raise StartFailed(
+                f"{directory} has room for {free:,} bytes, and {needed:,} are to be fetched: "
+                f"make room for {needed - free:,} more, or move the vault",
+                code="disk_full",
+            )
+
+    async def _fly(self, wanted: Wanted, tells: list[Tell]) -> None:
+        draft = drafts.draft_of(wanted.target)
+        async with self._turn:
+            try:
+                wanted.target.parent.mkdir(parents=True, exist_ok=True)
+                if wanted.source.kind is Kind.PATH:
+                    copy = partial(drafts.copy, Path(wanted.source.path), draft, self._reporter(wanted, tells))
+                    found = await in_thread(copy)
+                else:
+                    found = await self._run_tool(wanted, draft, tells)
+                await in_thread(partial(_verify, wanted, draft, found))
+                draft.rename(wanted.target)  # an empty folder that is in the way is replaced
+                copying.note_of(draft).unlink(missing_ok=True)
+                if not wanted.target.is_dir():
+                    self._hashes.remember(wanted.target, found)
+            except Unread as failure:
+                raise _unreachable(wanted.source, str(failure)) from failure  # the draft stays: the next one goes on
+            except (Unwritten, OSError) as failure:
+                drafts.discard(draft)
+                raise _unwritten(wanted, failure.error if isinstance(failure, Unwritten) else failure) from failure
+            except BaseException:
+                drafts.discard(draft)
+                raise
+
+    async def _run_tool(self, wanted: Wanted, draft: Path, tells: list[Tell]) -> str:
+        """The digest; empty for a folder."""
+        source = wanted.source
+        box = draft.with_name(f"{draft.name}.d")
+        is_boxed = source.kind is Kind.HF and not source.is_folder
+        argv = fetch_command(source, self._tool(source), str(box if is_boxed else draft))
+        report = self._reporter(wanted, tells)
+        said = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
+        if said.code != 0:
+            if any(words in said.text for words in _SAYS_FULL):
+                raise Unwritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            if source.kind is Kind.RSYNC:
+                raise Unread(self._failure(argv, said))  # rsync goes on with what it left, and checks it
+            raise _unreachable(source, self._failure(argv, said))
+        try:
+            return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))
+        except FileNotFoundError:
+            raise _unreachable(source, f"{os.path.basename(argv[0])} ended well and brought nothing") from None
+
+    def _tool(self, source: Source) -> str:
+        tool = self.find_tool(source.kind)
+        if tool is None:
+            raise StartFailed(tool_missing(source), code="tool_missing")
+        return tool
+
+    async def _run(self, argv: tuple[str, ...], look: Callable[[], None]) -> tools.Said:
+        try:
+            return await tools.run(argv, self._environment, look)
+        except OSError as error:
+            text = f"{argv[0]} cannot be run ({error.strerror}): install it again"
+            raise StartFailed(text, code="tool_missing") from error
+
+    def _failure(self, argv: tuple[str, ...], said: tools.Said) -> str:
+        secrets = [value for name, value in self._environment.items() if is_secret(name) and len(value) >= 6]
+        return f"{os.path.basename(argv[0])} ended with code {said.code}: {redact(said.last, secrets)}"
+
+    def _reporter(self, wanted: Wanted, tells: list[Tell]) -> Callable[[int], None]:
+        """Tells those who wait, now and then. May be called from any thread."""
+        loop = asyncio.get_running_loop()
+        pace = _Pace()
+
+        def tell(done: int) -> None:
+            left = pace.seconds_left(done, wanted.size)
+            for each in list(tells):
+                each(Progress(wanted.target.name, done, wanted.size, left))
+
+        def report(done: int) -> None:
+            if pace.is_time(done == wanted.size):
+                loop.call_soon_threadsafe(tell, done)
+
+        return report
+
+
+class _Pace:
+    """How fast it goes, and when to say so again."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, int] | None = None
+        self._told = 0.0
+
+    def is_time(self, is_last: bool) -> bool:
+        now = time.monotonic()
+        if now - self._told < TELL_EVERY and not is_last:
+            return False
+        self._told = now
+        return True
+
+    def seconds_left(self, done: int, total: int | None) -> float | None:
+        now = time.monotonic()
+        if self._began is None:
+            self._began = (now, done)
+        since, first = self._began
+        if total is None or done <= first or now <= since:
+            return None
+        return max(0, total - done) * (now - since) / (done - first)
+
+
+def _verify(wanted: Wanted, draft: Path, digest: str, stop: threading.Event) -> None:
+    """Raises StartFailed `hash_mismatch`; who calls removes the draft. Blocks."""
+    for name, expected in wanted.sha256.items():
+        found = digest
+        if draft.is_dir():
+            if not (draft / name).is_file():
+                text = f"{wanted.source} has no {name}, which `sha256` names: correct one of them"
+                raise StartFailed(text, code="hash_mismatch")
+            found = copying.hash_file(draft / name, stop)
+        if found != expected.lower():
+            text = f"{mismatch(name, str(wanted.source), found, expected)}; what was fetched is removed"
+            raise StartFailed(text, code="hash_mismatch")
+
+
+# -- sentences ---------------------------------------------------------------------------------------------------------
+
+
+def tool_missing(source: Source) -> str:
+    tool = TOOLS[source.kind]
+    return f"{source} is fetched with `{tool.names[0]}`, which is not on PATH: {tool.install}"
+
+
+def mismatch(name: str, where: str, found: str, wanted: str) -> str:
+    return (
+        f"{name} from {where} has sha256 {found}, and `sha256` wants {wanted.lower()}: "
+        "if the file is right, correct `sha256`; if not, its source"
+    )
+
+
+def _unreachable(source: Source, why: str) -> StartFailed:
+    return StartFailed(f"the weights cannot be fetched from {source}: {why}", code="source_unreachable")
+
+
+def _unwritten(wanted: Wanted, error: OSError) -> StartFailed:
+    folder = wanted.target.parent
+    if error.errno in _FULL:
+        return StartFailed(
+            f"{folder} became full while {wanted.target.name} was fetched ({error.strerror}): the part that was "
+            "fetched is removed; make room, or move the vault",
+            code="disk_full",
+        )
+    return StartFailed(
+        f"{wanted.target} cannot be written ({error.strerror}): make {folder} writable for the user of `stoker up`",
+        code="vault_unusable",
+    )

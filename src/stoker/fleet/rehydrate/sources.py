@@ -1,0 +1,196 @@
+"""What `source` says, and the commands that fetch from there. Pure.
+
+    /mnt/models/spark.gguf   rsync:HOST:PATH   s3://BUCKET/KEY   hf:ORG/REPO[/FILE]
+
+A source that ends in `/` is a folder (so is `hf:ORG/REPO`): a file is looked for in it under its own name. Without it,
+it is the one file, or the first part of a split GGUF, whose other parts then lie beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+_PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<end>\.gguf)$")
+_FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
+_LIST_LINE = re.compile(r"^-\S*\s+([0-9,.]+)\s+\d{4}/\d\d/\d\d\s")
+_S3_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s+(\d+)\s")
+
+
+class Kind(StrEnum):
+    PATH = "path"
+    RSYNC = "rsync"
+    S3 = "s3"
+    HF = "hf"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`place` is the host, the bucket or the repository; `path` what is there. Empty path: all of it."""
+
+    kind: Kind
+    place: str
+    path: str
+
+    @property
+    def is_folder(self) -> bool:
+        return not self.path or self.path.endswith("/")
+
+    def __str__(self) -> str:
+        match self.kind:
+            case Kind.PATH:
+                return self.path
+            case Kind.RSYNC:
+                return f"rsync:{self.place}:{self.path}"
+            case Kind.S3:
+                return f"s3://{self.place}/{self.path}"
+            case Kind.HF:
+                return f"hf:{self.place}/{self.path}".rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A command, in order of preference under the names it goes by, and what to type when it is not there."""
+
+    names: tuple[str, ...]
+    install: str
+
+
+TOOLS = {
+    Kind.RSYNC: Tool(("rsync",), "install the package rsync here and on the other host"),
+    Kind.S3: Tool(("aws",), "type `pip install awscli`, then `aws configure`"),
+    Kind.HF: Tool(("hf", "huggingface-cli"), "type `pip install huggingface_hub`"),
+}
+
+
+def parse(text: str) -> Source:
+    """Raises ValueError with a sentence that says what is wrong and how it is written."""
+    if text.startswith("rsync:"):
+        return _rsync(text)
+    if text.startswith("s3://"):
+        return _s3(text)
+    if text.startswith("hf:"):
+        return _hf(text)
+    if text.startswith("/"):
+        return Source(Kind.PATH, "", text)
+    raise ValueError(
+        f"`source` {text!r} is nothing that is known: write an absolute path, rsync:HOST:PATH, s3://BUCKET/KEY or "
+        "hf:ORG/REPO/FILE"
+    )
+
+
+def _rsync(text: str) -> Source:
+    host, colon, path = text.removeprefix("rsync:").partition(":")
+    if not colon or not path or _HOST.fullmatch(host) is None:
+        raise ValueError(f"`source` {text!r} names no host and path: write rsync:HOST:PATH, or rsync:USER@HOST:PATH")
+    return Source(Kind.RSYNC, host, path)
+
+
+def _s3(text: str) -> Source:
+    bucket, _, key = text.removeprefix("s3://").partition("/")
+    if _BUCKET.fullmatch(bucket) is None:
+        raise ValueError(f"`source` {text!r} names no bucket: write s3://BUCKET/KEY, or s3://BUCKET/FOLDER/")
+    return Source(Kind.S3, bucket, key)
+
+
+def _hf(text: str) -> Source:
+    org, _, rest = text.removeprefix("hf:").partition("/")
+    repo, _, file = rest.partition("/")
+    place = f"{org}/{repo}"
+    if _REPO.fullmatch(place) is None or file.startswith("-") or ".." in file.split("/"):
+        raise ValueError(f"`source` {text!r} names no repository: write hf:ORG/REPO, or hf:ORG/REPO/FILE")
+    return Source(Kind.HF, place, file)
+
+
+# -- what a model consists of ------------------------------------------------------------------------------------------
+
+
+def is_file(model: str) -> bool:
+    """Whether a model of this name is a file; else it is a folder, as the model hub's are."""
+    return model.endswith(_FILES)
+
+
+def parts(model: str) -> list[str]:
+    """A split GGUF's files, when `model` is the first of them; else `model` alone."""
+    found = _PART.match(model)
+    if found is None or int(found["number"]) != 1:
+        return [model]
+    return [_numbered(found, number) for number in range(1, int(found["count"]) + 1)]
+
+
+def of_file(source: Source, model: str, wanted: str) -> Source:
+    """Where file `wanted` of `model` is. Raises ValueError: the source is one file, and `wanted` is not that one.
+
+    1 a folder: under its own name  2 the model itself: what is named  3 a later part: the source's own later part
+    """
+    name = wanted.rpartition("/")[2]
+    if source.is_folder:  # 1
+        return replace(source, path=source.path + name)
+    if wanted == model:  # 2
+        return source
+    mine, its = _PART.match(wanted), _PART.match(source.path)
+    if mine is None or its is None or mine["count"] != its["count"]:
+        raise ValueError(
+            f"`source` {source} is one file, and {name} is another: name the first part, or the folder with a / at its "
+            "end"
+        )
+    return replace(source, path=_numbered(its, int(mine["number"])))  # 3
+
+
+def of_folder(source: Source) -> Source:
+    """The folder that holds a model which is one. Raises ValueError for what can only be a file."""
+    if source.kind is Kind.HF and source.path:
+        raise ValueError(f"`source` {source} is a part of a repository, and `model` is a folder: write hf:ORG/REPO")
+    return source if source.is_folder else replace(source, path=f"{source.path}/")
+
+
+def _numbered(found: re.Match[str], number: int) -> str:
+    return f"{found['stem']}-{number:05d}-of-{found['count']}{found['end']}"
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def fetch_command(source: Source, tool: str, draft: str) -> tuple[str, ...]:
+    """The argument list that brings `source` to `draft`: a file, or a folder if `source` is one.
+
+    The hub's client cannot choose a file's name: its draft is a folder in any case; the file lies in it under its path.
+    """
+    match source.kind:
+        case Kind.RSYNC:
+            # Delta transfer into what is there: it goes on where it was interrupted, and checks what it finds.
+            options = ("-rLt", "-s", "--partial", "--inplace", "--timeout=120")
+            return (tool, *options, "--", f"{source.place}:{source.path}", draft + "/" * source.is_folder)
+        case Kind.S3:
+            recursive = ("--recursive",) if source.is_folder else ()
+            return (tool, "s3", "cp", "--only-show-errors", *recursive, str(source), draft)
+        case Kind.HF:
+            file = (source.path,) if source.path else ()
+            return (tool, "download", source.place, *file, "--local-dir", draft)
+        case Kind.PATH:
+            raise ValueError("a path is copied by ourselves")
+
+
+def size_command(source: Source, tool: str) -> tuple[str, ...] | None:
+    """The argument list that says how large a file is; None: nothing tells."""
+    if source.is_folder:
+        return None
+    match source.kind:
+        case Kind.RSYNC:
+            return (tool, "-L", "-s", "--list-only", "--timeout=30", "--", f"{source.place}:{source.path}")
+        case Kind.S3:
+            return (tool, "s3", "ls", str(source))
+        case _:
+            return None
+
+
+def parse_size(kind: Kind, said: Sequence[str]) -> int | None:
+    """Bytes, from what `size_command` wrote; None: it cannot be read out of it."""
+    pattern = _LIST_LINE if kind is Kind.RSYNC else _S3_LINE
+    found = [match[1] for line in said if (match := pattern.match(line.strip())) is not None]
+    return int(re.sub(r"[,.]", "", found[0])) if len(found) == 1 else None

@@ -1,0 +1,88 @@
+"""Running the programs that fetch: in a session of their own, ended with all that they started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+LOOK = 0.25
+"""Seconds between two looks at how far a fetch is."""
+GRACE = 2.0
+"""Seconds from SIGTERM to SIGKILL."""
+_KEPT = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How it ended, and the last of its two outputs together."""
+
+    code: int
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def last(self) -> str:
+        """Its last line of any use, shortened."""
+        return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it said nothing")
+
+
+async def run(argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None) -> Said:
+    """Run it to its end, calling `look` now and then. Raises OSError if it cannot be started.
+
+    On cancel everything that it started is gone before CancelledError leaves this call.
+    """
+    # A file, not a pipe: ssh may leave a process behind that keeps a pipe open for ever.
+    with tempfile.TemporaryFile() as output:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                looking = tasks.create_task(_look_again(look))
+                code = await process.wait()
+                looking.cancel()
+        except BaseException:
+            await _end(process)
+            raise
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - _KEPT))
+        return Said(code, output.read().decode("utf-8", "replace"))
+
+
+async def _look_again(look: Callable[[], None]) -> None:
+    while True:
+        look()
+        await asyncio.sleep(LOOK)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Not to be interrupted, and over within GRACE and a moment."""
+    ending = asyncio.get_running_loop().create_task(_kill(process), name="end-fetch")
+    while not ending.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([ending])
+    ending.result()
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            await process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # whoever of the group did not listen
+    await process.wait()

@@ -1,0 +1,222 @@
+"""What must hold of a ready serve. Pure: one Observation in, one Finding per assertion out.
+
+A finding is True (it holds, or there is nothing to hold), False (it does not), or None: not known. Only False makes a
+serve sick; a serve of which something is not known is not proved to be healthy, and nothing is done to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+MISSES = 3
+"""Looks in a row without an answer that prove something: a single one may be a busy moment."""
+CONTEXT_PADDING = 256
+"""Tokens by which llama.cpp rounds a context up."""
+
+
+class Assertion(StrEnum):
+    """In the order in which they are judged and shown."""
+
+    ANSWERS = "answers"
+    """GET /v1/models is answered."""
+    EXACT_ID = "exact_id"
+    """It lists the exact served name."""
+    DEVICES = "devices"
+    """Every device that it was given holds memory of it."""
+    DEPENDENCIES = "dependencies"
+    """What the engine and `requires` need is there (compilers, build tools, files, packages)."""
+    PROFILE = "profile"
+    """Arguments and environment are those of the configuration."""
+    CONTEXT = "context"
+    """The context that it advertises is the configured one."""
+    PROGRESS = "progress"
+    """Work that waits for it moves."""
+
+
+class Act(StrEnum):
+    """What is to be done about an assertion that fails."""
+
+    RESTART = "restart"
+    REPORT = "report"
+
+
+class Health(StrEnum):
+    VERIFIED = "verified"
+    UNKNOWN = "unknown"
+    SICK = "sick"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One look at one serve. None: not known. Times are seconds."""
+
+    wanted_id: str
+    misses: int | None = None
+    """Looks in a row at which /v1/models gave no answer of use, this one included; None: it was not asked."""
+    miss: str = ""
+    """How the last of them ended."""
+    is_moving: bool = False
+    """Progress was made since the look before."""
+    listed: tuple[str, ...] | None = None
+    """The ids in /v1/models."""
+    wanted_context: int | None = None
+    """None: none is configured."""
+    advertised_context: int | None = None
+    wanted_devices: tuple[str, ...] = ()
+    engaged_devices: frozenset[str] | None = None
+    missing: tuple[str, ...] | None = None
+    """Dependencies that are not there, one sentence each."""
+    drift: tuple[str, ...] | None = None
+    """How it differs from its configuration, one phrase each; never a value of the environment."""
+    in_flight: int = 0
+    """Requests that wait for the serve."""
+    without_progress: float | None = None
+    """Seconds since the last progress while there was work."""
+    patience: float = 0.0
+    """Seconds without progress that are too long."""
+    running: float | None = None
+    queued: float | None = None
+    """The engine's own counts."""
+    asleep: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`ok` None: not known. `detail` is for people."""
+
+    assertion: Assertion
+    ok: bool | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`failed` and `act` are empty unless it is sick."""
+
+    health: Health
+    failed: tuple[Assertion, ...] = ()
+    act: Act | None = None
+    reason: str = ""
+
+
+def judge(seen: Observation) -> tuple[Finding, ...]:
+    """One finding per assertion, in their order."""
+    return tuple(Finding(row.assertion, *row.look(seen)) for row in TABLE)
+
+
+def verdict(findings: tuple[Finding, ...], can_restart: bool = True) -> Verdict:
+    """Sick if anything fails, verified if everything holds, else unknown. A restart goes before a report.
+
+    `can_restart` False: somebody else runs the serve, so that all there is to do is to report it.
+    """
+    failed = tuple(finding for finding in findings if finding.ok is False)
+    if not failed:
+        is_proved = bool(findings) and all(finding.ok for finding in findings)
+        return Verdict(Health.VERIFIED if is_proved else Health.UNKNOWN)
+    acts = {row.act for row in TABLE for finding in failed if row.assertion is finding.assertion}
+    act = Act.RESTART if Act.RESTART in acts and can_restart else Act.REPORT
+    reason = "; ".join(f"{finding.assertion}: {finding.detail}" for finding in failed)
+    return Verdict(Health.SICK, tuple(finding.assertion for finding in failed), act, reason)
+
+
+Judged = tuple[bool | None, str]
+
+
+def _answers(seen: Observation) -> Judged:
+    """1 not asked  2 answered  3 not often enough to mean anything  4 it works all the same  5 no answer"""
+    if seen.misses is None:  # 1
+        return None, "it was not asked"
+    if seen.misses == 0:  # 2
+        return True, "GET /v1/models is answered"
+    text = f"{seen.misses} looks in a row without an answer to GET /v1/models ({seen.miss or 'no reason known'})"
+    if seen.misses < MISSES:  # 3
+        return None, text
+    if seen.is_moving:  # 4
+        return None, f"{text}, but its streams go on"
+    return False, text  # 5
+
+
+def _exact_id(seen: Observation) -> Judged:
+    if seen.listed is None:
+        return None, "its list of models was not seen"
+    if seen.wanted_id in seen.listed:
+        return True, f"'{seen.wanted_id}' is listed"
+    shown = ", ".join(f"'{id[:80]}'" for id in seen.listed[:5]) or "nothing"
+    return False, f"wanted '{seen.wanted_id}', GET /v1/models shows {shown}"
+
+
+def _devices(seen: Observation) -> Judged:
+    if not seen.wanted_devices:
+        return True, "none is prescribed"
+    if seen.asleep:
+        return True, "asleep: it holds none"
+    if seen.engaged_devices is None:
+        return None, "nobody could tell which devices hold memory of it"
+    idle = [device for device in seen.wanted_devices if device not in seen.engaged_devices]
+    if idle:
+        return False, f"{', '.join(idle)} of {', '.join(seen.wanted_devices)} hold no memory of it"
+    return True, f"{', '.join(seen.wanted_devices)} in use"
+
+
+def _dependencies(seen: Observation) -> Judged:
+    if seen.missing is None:
+        return None, "they were not looked for"
+    return (False, "; ".join(seen.missing)) if seen.missing else (True, "all there")
+
+
+def _profile(seen: Observation) -> Judged:
+    if seen.drift is None:
+        return None, "its arguments and environment could not be read"
+    return (False, "; ".join(seen.drift)) if seen.drift else (True, "as configured")
+
+
+def _context(seen: Observation) -> Judged:
+    if seen.wanted_context is None:
+        return True, "none is configured"
+    if seen.advertised_context is None:
+        return None, "it does not say which it has"
+    if seen.wanted_context <= seen.advertised_context < seen.wanted_context + CONTEXT_PADDING:
+        return True, f"{seen.advertised_context} tokens"
+    return False, f"it has {seen.advertised_context} tokens, {seen.wanted_context} are configured"
+
+
+def _progress(seen: Observation) -> Judged:
+    if seen.asleep:
+        return True, "asleep: no work waits"
+    if seen.in_flight == 0:
+        return True, "no work waits"
+    if seen.without_progress is None:
+        return None, "it was not watched for long enough"
+    engine = "".join(
+        f", the engine says {value:g} {word}"
+        for word, value in (("running", seen.running), ("queued", seen.queued))
+        if value is not None
+    )
+    text = f"{seen.in_flight} in flight, the last progress {seen.without_progress:.0f} s ago{engine}"
+    if seen.without_progress < seen.patience:
+        return True, text
+    return False, f"{text}; {seen.patience:.0f} s are allowed"
+
+
+class Row(NamedTuple):
+    """An assertion, what follows if it fails, and how it is judged."""
+
+    assertion: Assertion
+    act: Act
+    look: Callable[[Observation], Judged]
+
+
+# A restart is for what a restart can cure. A serve that works, but not as configured, would come back as it is: it is
+# reported, and started anew when its owner says so.
+TABLE: tuple[Row, ...] = (
+    Row(Assertion.ANSWERS, Act.RESTART, _answers),
+    Row(Assertion.EXACT_ID, Act.RESTART, _exact_id),
+    Row(Assertion.DEVICES, Act.REPORT, _devices),
+    Row(Assertion.DEPENDENCIES, Act.REPORT, _dependencies),
+    Row(Assertion.PROFILE, Act.REPORT, _profile),
+    Row(Assertion.CONTEXT, Act.REPORT, _context),
+    Row(Assertion.PROGRESS, Act.RESTART, _progress),
+)

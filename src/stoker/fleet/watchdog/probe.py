@@ -1,0 +1,92 @@
+"""Asking a serve over HTTP. Always /v1/models, never /health: SGLang's generates a token, and one that times out stays
+behind in its scheduler; and vLLM's says 200 while requests hang."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.domain.protocols import Running
+from stoker.fleet.engines import http
+from stoker.fleet.engines.facts import from_models
+from stoker.fleet.engines.http import Address, Answer, NoAnswer
+from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+
+TIMEOUT = 5.0
+"""Seconds: an engine that is busy answers later than one that starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What /v1/models said. `ids` None: no answer of use, and `miss` says which instead."""
+
+    ids: tuple[str, ...] | None
+    context: int | None = None
+    miss: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What takes more than a request to see. None: not known; empty: nothing is wrong, or nothing is prescribed."""
+
+    wanted_devices: tuple[str, ...] = ()
+    engaged_devices: frozenset[str] | None = None
+    missing: tuple[str, ...] | None = None
+    drift: tuple[str, ...] | None = None
+
+
+class HttpProbe:
+    """Implements `dog.Probe`.
+
+    `read(engine, text)` turns an engine's /metrics into Counters. `look(running)` sees its circumstances, in a thread;
+    it takes at most a second. Neither raises.
+    """
+
+    def __init__(self, read: Callable[[str, str], Counters], look: Callable[[Running], Circumstances]) -> None:
+        self._read = read
+        self._look = look
+
+    async def models(self, running: Running) -> Listing:
+        """Never raises; on cancel the connection is closed."""
+        try:
+            answer = await _ask(running, "/v1/models")
+        except NoAnswer as error:
+            return Listing(None, miss=str(error))
+        models = _models(answer)
+        if models is None:
+            return Listing(None, miss=f"it answered {answer.status}")
+        return Listing(tuple(str(entry.get("id")) for entry in models), _context(running, models))
+
+    async def counters(self, running: Running) -> Counters:
+        """What it counts; nothing known if it does not say. Never raises."""
+        try:
+            answer = await _ask(running, "/metrics")
+        except NoAnswer:
+            return NO_COUNTERS
+        if answer.status != 200:
+            return NO_COUNTERS
+        return self._read(running.serve.engine, answer.body.decode("utf-8", "replace"))
+
+    async def circumstances(self, running: Running) -> Circumstances:
+        return await asyncio.to_thread(self._look, running)
+
+
+async def _ask(running: Running, path: str) -> Answer:
+    target = running.target
+    address = Address(target.host, target.port, target.base_path, target.key, target.tls)
+    return await http.ask(address, path, timeout=TIMEOUT)
+
+
+def _models(answer: Answer) -> list[dict[str, Any]] | None:
+    found = answer.json() if answer.status == 200 else None
+    data = found.get("data") if isinstance(found, dict) else None
+    return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else None
+
+
+def _context(running: Running, models: list[dict[str, Any]]) -> int | None:
+    """Tokens that one request may use: what is listed now, else what the engine said when it started."""
+    listed = from_models(models, running.target.served_name).get("max_model_len")
+    known = listed if listed is not None else running.facts.get("n_ctx")
+    return int(known) if isinstance(known, int | float) else None
