@@ -384,3 +384,87 @@ async def test_a_parked_serve_is_stopped_and_started_only_by_its_operator() -> N
     await c.switch("a")
     (await leased(c.acquire("a"))).release()
     assert_nothing_left(c)
+
+
+@story
+async def test_requests_for_missing_weights_wait_for_one_fetch_and_are_served_after_it() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    c = conductor(fleet, a())
+    waiting = [c.acquire("a") for _ in range(3)]
+    await asyncio.sleep(0)
+    assert fleet.journal == ["fetch a"]
+    fleet.missing["a"].set()
+    for lease in await asyncio.gather(*(leased(w) for w in waiting)):
+        lease.release()
+    assert fleet.journal == ["fetch a", "start a", "ready a"]
+    assert_nothing_left(c)
+
+
+@story
+async def test_whoever_waits_for_a_fetch_that_fails_is_told_why_and_the_next_one_tries_again() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    fleet.broken["a"] = "rsync: no route to host"
+    c = conductor(fleet, a())
+    waiting = [c.acquire("a") for _ in range(2)]
+    fleet.missing["a"].set()
+    for each in waiting:
+        with pytest.raises(StartFailed, match="no route to host"):
+            await leased(each)
+    with pytest.raises(StartFailed, match="no route to host"):
+        await leased(c.acquire("a"))
+    assert fleet.journal == ["fetch a", "fetch a"]
+    assert_nothing_left(c)
+
+
+@story
+async def test_whoever_leaves_while_weights_are_fetched_or_loaded_leaves_nothing_behind() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    fleet.gates["a"] = asyncio.Event()
+    c = conductor(fleet, a())
+    first, second = c.acquire("a"), c.acquire("a")
+    assert isinstance(first, asyncio.Future)
+    assert isinstance(second, asyncio.Future)
+    first.cancel()
+    fleet.missing["a"].set()
+    while "start a" not in fleet.journal:
+        await asyncio.sleep(0)
+    second.set_exception(ClientError("the client left"))
+    fleet.gates["a"].set()
+    while c.statistics()["swaps"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert second.exception() is not None
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_long_fetch_tells_how_far_it_is() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    c = conductor(fleet, a(), swap_timeout=0.01)
+    with pytest.raises(StokerError, match="being fetched: half of it") as refused:
+        await leased(c.acquire("a"))
+    assert refused.value.code == "fetching"
+    assert refused.value.retry_after
+    await c.close(False)
+    assert_nothing_left(c)
+
+
+@story
+async def test_a_switch_waits_for_the_weights_before_anybody_is_drained() -> None:
+    fleet = FakeFleet()
+    fleet.missing["b"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"))
+    (await leased(c.acquire("a"))).release()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(c.switch("b"))
+        while "fetch b" not in fleet.journal:
+            await asyncio.sleep(0)
+        (await leased(c.acquire("a"))).release()
+        assert "stop a" not in fleet.journal
+        fleet.missing["b"].set()
+    assert fleet.journal[-1] == "ready b"
+    assert_nothing_left(c)

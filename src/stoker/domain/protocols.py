@@ -37,6 +37,15 @@ class Fleet(Protocol):
         Touches nothing and takes milliseconds: called before a running serve is asked to go.
         """
 
+    def lacks_weights(self, serve: Serve) -> bool:
+        """Whether its weights are missing and can be fetched from its `source`. Microseconds."""
+
+    async def fetch(self, serve: Serve) -> None:
+        """Bring its missing weights, verified. Raises StartFailed; on cancel nothing is left half done."""
+
+    def fetched(self, name: str) -> str:
+        """How far a fetch under way is, in words."""
+
     async def examine(self, serve: Serve) -> list[str]:
         """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
 

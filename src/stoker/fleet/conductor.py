@@ -20,10 +20,12 @@ from stoker.domain.errors import ClientError, OurBug, StartFailed, StokerError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock, Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve, Slot
+from stoker.fleet.fetching import Fetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
 
@@ -94,6 +96,7 @@ class Conductor:
         self._recovering: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
+        self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
         self._swaps: dict[int, asyncio.Task[None]] = {}
@@ -112,6 +115,8 @@ class Conductor:
         seat = self.scheduler.seats[name]
         if seat.phase is Phase.STOPPED:
             self._check(seat)
+            if self._fleet.lacks_weights(seat.serve):
+                return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
         id = next(self._ids)
         now = self._clock.now()
         commands = self.scheduler.on_request(id, name, now, counted)
@@ -162,6 +167,8 @@ class Conductor:
             self.forced.add(name)
         if seat.phase is Phase.STOPPED:
             self._check(seat)
+            if self._fleet.lacks_weights(seat.serve):
+                await asyncio.shield(self._fetching.task(name))
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
@@ -273,6 +280,7 @@ class Conductor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._fetching.close()
         await self._fleet.close(leave_running)
 
     # -- commands --------------------------------------------------------------------------------------------------

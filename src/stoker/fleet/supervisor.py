@@ -32,6 +32,8 @@ from stoker.fleet.keys import Keys
 from stoker.fleet.lifecycle import Event, State
 from stoker.fleet.logs import LogKeeper
 from stoker.fleet.records import Record, Records
+from stoker.fleet.rehydrate.fetch import Progress
+from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.rest import Rest
 from stoker.fleet.signing import Signer
 
@@ -64,6 +66,8 @@ class Supervisor:
         self._keys = Keys(Signer(signing_key))
         self._finder = Finder(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {Driver.PROCESS: LocalDriver(paths, self._keys, log)}
+        self._weights = Rehydrator(paths.state)
+        self._fetched: dict[str, Progress] = {}
         self._rest = Rest(clock, group.resident_bytes)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
@@ -76,14 +80,39 @@ class Supervisor:
 
     def check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
-        return preflight.problems(serve, self._ports(), self._pids())
+        found = preflight.problems(serve, self._ports(), self._pids())
+        return [*found, *self._weights.problems(serve)]
 
     async def examine(self, serve: Serve) -> list[str]:
         """See `Fleet.examine`."""
         problems = self.check(serve)
         if not problems and serve.driver is not Driver.EXTERNAL:
-            problems = await self._drivers[serve.driver].examine(serve)
+            problems = [*await self._weights.verify(serve), *await self._drivers[serve.driver].examine(serve)]
         return problems
+
+    def lacks_weights(self, serve: Serve) -> bool:
+        """See `Fleet.lacks_weights`."""
+        return serve.source is not None and bool(missing(serve))
+
+    async def fetch(self, serve: Serve) -> None:
+        """See `Fleet.fetch`."""
+
+        def tell(progress: Progress) -> None:
+            self._fetched[serve.name] = progress
+
+        try:
+            await self._weights.rehydrate(serve, tell)
+        finally:
+            self._fetched.pop(serve.name, None)
+
+    def fetched(self, name: str) -> str:
+        """See `Fleet.fetched`."""
+        progress = self._fetched.get(name)
+        if progress is None:
+            return "it begins"
+        share = f"{100 * progress.done // progress.total} % of {progress.file}" if progress.total else progress.file
+        left = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
+        return f"{share}{left}"
 
     def statistics(self) -> dict[str, Statistics]:
         """By serve's name; what is stopped is not in it."""

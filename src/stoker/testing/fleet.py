@@ -24,6 +24,8 @@ class FakeFleet:
         self.gates: dict[str, asyncio.Event] = {}
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
+        self.missing: dict[str, asyncio.Event] = {}
+        """Serves whose weights are not there; they are once the event is set and they were fetched."""
         self.examined: dict[str, list[str]] = {}
         """What is found when the victims are about to be stopped."""
         self.leftovers: list[str] = []
@@ -33,6 +35,19 @@ class FakeFleet:
 
     def check(self, serve: Serve) -> list[str]:
         return self.problems.get(serve.name, [])
+
+    def lacks_weights(self, serve: Serve) -> bool:
+        return serve.name in self.missing
+
+    async def fetch(self, serve: Serve) -> None:
+        self.journal.append(f"fetch {serve.name}")
+        await self.missing[serve.name].wait()
+        if serve.name in self.broken:
+            raise StartFailed(self.broken[serve.name], code="source_unreachable")
+        del self.missing[serve.name]
+
+    def fetched(self, name: str) -> str:
+        return "half of it"
 
     async def examine(self, serve: Serve) -> list[str]:
         return self.examined.get(serve.name, [])

@@ -43,6 +43,6 @@ def problems(serve: Serve) -> list[str]:
     if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
         if serve.engine == "llama.cpp":
             found += weights.problems(serve)
-        elif not os.path.exists(serve.model):
+        elif not os.path.exists(serve.model) and serve.source is None:
             found.append(weights.missing(serve, serve.model))
     return found

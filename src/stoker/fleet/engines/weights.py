@@ -13,8 +13,12 @@ _PART = re.compile(r"^(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf$")
 
 
 def problems(serve: Serve) -> list[str]:
-    """What is wrong with a GGUF model, its parts included: one sentence each. Reads 24 bytes of each file."""
-    return [problem for path in _parts(serve.model) if (problem := _problem(serve, path))]
+    """What is wrong with a GGUF model, its parts included: one sentence each. Reads 24 bytes of each file.
+
+    What is missing and has a `source` is no problem here.
+    """
+    paths = [path for path in _parts(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
+    return [problem for path in paths if (problem := _problem(serve, path))]
 
 
 def missing(serve: Serve, path: str) -> str:
