@@ -18,6 +18,8 @@ from stoker.cli.discover import Engine, Gpu
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key
 from stoker.domain.serve import Secret, Serve
+from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.probe import Accounting, Device, Machine
 
 Captured = pytest.CaptureFixture[str]
 
@@ -26,6 +28,7 @@ Captured = pytest.CaptureFixture[str]
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
+    monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
     monkeypatch.setattr(discover, "engines", lambda: [Engine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 
@@ -49,7 +52,7 @@ def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
     assert {f.health for f in found.values()} == {"ok"}
     assert {"python", "pidfd", "unix sockets", "uvloop", "configuration", "state directory", "port", "keys", "engines",
             "weights of fast", "weights of slow", "slots", "disk for the vault", "disk for logs", "docker",
-            "shell completion"} == set(found)  # fmt: skip
+            "shell completion", "accelerators"} == set(found)  # fmt: skip
 
 
 def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, capsys: Captured) -> None:
@@ -164,3 +167,32 @@ def test_completion_is_only_reported(home: Path) -> None:
     (home / ".zfunc").mkdir()
     (home / ".zfunc" / "_stoker").touch()
     assert "installed (~/.zfunc/_stoker)" in checks.completion(home).detail
+
+
+class Gpus:
+    """One device, as a driver would show it."""
+
+    source = "NVML"
+
+    def __init__(self, accounting: Accounting | None, notes: tuple[str, ...] = ()) -> None:
+        self.accounting, self.said = accounting, list(notes)
+
+    def devices(self) -> list[Device]:
+        return [Device(0, "GPU-a", "Test GPU", "nvidia", 24 * 2**30, 20 * 2**30, "8.9", "570.1")]
+
+    def by_process(self) -> Accounting | None:
+        return self.accounting
+
+    def notes(self) -> list[str]:
+        return self.said
+
+
+def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:
+    main = Host(2**34, 2**33)
+    assert checks.accelerators(Machine(()), main).detail.startswith("none found")
+    seen = checks.accelerators(Gpus({}), main)
+    assert (seen.health, seen.detail) == (
+        Health.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
+    )  # fmt: skip
+    assert checks.accelerators(Gpus(None), main).health is Health.WARN
+    assert "type this" in checks.accelerators(Gpus({}, ("type this",)), main).detail

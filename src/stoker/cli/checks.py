@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from stoker.domain.access import FrontDoor, Settings
     from stoker.domain.serve import Serve
+    from stoker.fleet.memory.host import Host
+    from stoker.fleet.memory.probe import Probe
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIGHT, _FULL = 5 * 2**30, 200 * 2**20
@@ -238,6 +240,26 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> Finding:
             "give a serve this slot, or remove the slot", "stoker config show",
         )  # fmt: skip
     return Finding("slots", Health.OK, f"found {seen}; {len(settings.slots)} slots")
+
+
+def accelerators(probe: Probe, main: Host) -> Finding:
+    """Names, memory and driver of every accelerator, and whether the machine tells who holds their memory."""
+    part = "accelerators"
+    found, notes = probe.devices(), probe.notes()
+    words = [
+        f"{device.vendor} {device.index}: {device.name}, {figures.size(device.free)} of "
+        f"{figures.size(device.total)} free, {device.driver or 'unknown'} driver"
+        for device in found
+    ]
+    detail = "; ".join(words) or f"none found: models run on processors and {figures.size(main.total)} of main memory"
+    if notes:
+        return Finding(part, Health.WARN, f"{detail}; {'; '.join(notes)}", "see what it says", "stoker fit")
+    if found and probe.by_process() is None:
+        return Finding(
+            part, Health.WARN, f"{detail}; who holds their memory is not shown",
+            "without it Stoker goes by `memory` of serves, and by estimates", "stoker fit",
+        )  # fmt: skip
+    return Finding(part, Health.OK, detail)
 
 
 def disk(part: str, folder: Path, command: str) -> Finding:

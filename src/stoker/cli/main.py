@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker import __version__
-from stoker.cli import config, decisions, doctor, init, options, serves, slot, terminal, top, up
+from stoker.cli import config, decisions, doctor, fit, init, options, serves, slot, terminal, top, up, watchdog
 from stoker.cli.failure import FAILED, exit_code
 from stoker.cli.place import find_place
 from stoker.domain.errors import ConfigError, StokerError
@@ -28,8 +28,10 @@ app.add_typer(slot.app, name="slot")
 app.command()(top.top)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
+app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)
+app.command()(fit.fit)
 app.add_typer(config.app, name="config")
 
 

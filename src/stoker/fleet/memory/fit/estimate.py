@@ -1,0 +1,199 @@
+"""Shape and launch settings to bytes. Pure.
+
+    needed = weights + KV cache + recurrent state + what the engine itself takes
+
+KV cache = tokens x layers x heads x (key + value) x bytes of the cache's type. A layer with a sliding window keeps its
+window and one batch; a latent one (MLA) keeps one vector for all heads. Tensor parallelism splits weights and heads,
+pipeline parallelism splits layers; a head that cannot be split is kept whole on each device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from stoker.fleet.memory.fit.shape import Layer, Shape
+
+MIB, GIB = 2**20, 2**30
+CACHE_BYTES = {
+    "f32": 4.0, "f16": 2.0, "bf16": 2.0, "auto": 2.0, "q8_0": 34 / 32, "q5_1": 24 / 32, "q5_0": 22 / 32,
+    "q4_1": 20 / 32, "q4_0": 18 / 32, "iq4_nl": 18 / 32, "fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "int8": 1.0,
+}  # fmt: skip
+"""Bytes per cached number, the scales of blocks included."""
+STEP = 256
+"""llama.cpp rounds a context up to this many tokens."""
+CONTEXT_CEILING = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What an engine takes beside weights and cache. Rounded up from what their logs show for models of 1 to 70
+    billion parameters; `docs/memory.md` says how far off that may be."""
+
+    on_device: int
+    """Bytes per device: driver context, kernels, captured graphs."""
+    on_host: int
+    batch: int
+    """Tokens per step at most, where the configuration does not say."""
+    activations: int
+    """Bytes per token of a batch and number of the hidden state."""
+
+
+ENGINES = {
+    "llama.cpp": Engine(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32),
+    "vllm": Engine(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
+    "sglang": Engine(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
+    "openai": Engine(on_device=1 * GIB, on_host=1 * GIB, batch=2048, activations=24),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the model is to run. None: the engine's own choice."""
+
+    engine: str = "llama.cpp"
+    context: int | None = None
+    """Tokens of one request; None: what the model was trained for."""
+    parallel: int = 1
+    cache_type: str = "f16"
+    batch: int | None = None
+    devices: int = 0
+    """How many share it; 0: main memory only."""
+    pipeline: int = 1
+    """Of these, how many stages in a row; the rest of the factor is tensor parallelism."""
+    gpu_layers: int | None = None
+    """llama.cpp: layers on devices; None: all."""
+    quantization: str | None = None
+    """vLLM, SGLang: what the engine makes of 16-bit weights while it loads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes in one place."""
+
+    weights: int = 0
+    cache: int = 0
+    overhead: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache + self.overhead
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`device` is what each device needs; they share evenly."""
+
+    context: int
+    device: Need | None
+    host: Need
+
+
+def estimate(shape: Shape, plan: Plan) -> Estimate:
+    """What it will need once its cache is full and it has worked on its longest batch."""
+    engine = ENGINES.get(plan.engine, ENGINES["openai"])
+    context = plan.context or shape.context or 4096
+    batch = plan.batch or engine.batch
+    working = _working(shape, plan, context, batch, engine)
+    scale = _scale(shape, plan)
+    if plan.devices == 0:
+        cache = _cache(shape.layers, plan, context, batch, 1)
+        return Estimate(context, None, Need(int(shape.weights * scale), cache, engine.on_host + working))
+    above, below = _placed(shape, plan)
+    on_device = sum(layer.weights for layer in above)
+    others = shape.weights - sum(layer.weights for layer in shape.layers)
+    if plan.engine == "llama.cpp":
+        on_host = sum(layer.weights for layer in below) + shape.embedding
+        on_device += others - shape.embedding if not below else 0
+        on_host += others - shape.embedding if below else 0
+        if plan.gpu_layers == 0:
+            on_device = 0
+    else:
+        on_device, on_host = shape.weights, 0
+    tensor = max(1, plan.devices // plan.pipeline)
+    split = tensor if plan.engine != "llama.cpp" else 1  # llama.cpp deals out whole layers
+    share = plan.devices // split
+    device = Need(
+        weights=-(-int(on_device * scale) // plan.devices),
+        cache=-(-_cache(above, plan, context, batch, split) // share),
+        overhead=engine.on_device + working,
+    )
+    host = Need(on_host, _cache(below, plan, context, batch, 1), engine.on_host)
+    return Estimate(context, device, host)
+
+
+def _placed(shape: Shape, plan: Plan) -> tuple[Sequence[Layer], Sequence[Layer]]:
+    """Layers on devices, and in main memory. llama.cpp puts the last ones on devices."""
+    if (
+        plan.engine != "llama.cpp"
+        or plan.gpu_layers is None
+        or plan.gpu_layers >= len(shape.layers)
+        or (plan.gpu_layers < 0)
+    ):
+        return shape.layers, ()
+    cut = len(shape.layers) - plan.gpu_layers
+    return shape.layers[cut:], shape.layers[:cut]
+
+
+def _cache(layers: Sequence[Layer], plan: Plan, context: int, batch: int, split: int) -> int:
+    """Bytes on one of `split` devices that share each layer's heads."""
+    size = CACHE_BYTES.get(plan.cache_type, 2.0)
+    padded = -(-context // STEP) * STEP
+    total = 0.0
+    for layer in layers:
+        tokens = padded if layer.window is None else min(padded, -(-(layer.window + batch) // STEP) * STEP)
+        heads = -(-layer.heads // split)
+        total += plan.parallel * (tokens * heads * layer.elements * size + layer.state / split)
+    return int(total)
+
+
+def _working(shape: Shape, plan: Plan, context: int, batch: int, engine: Engine) -> int:
+    """Bytes that one step works in: hidden states, scores over the vocabulary, and llama.cpp's attention mask."""
+    hidden = batch * (shape.width or 0) * engine.activations
+    if plan.engine == "llama.cpp":
+        return hidden + batch * (shape.vocabulary or 0) * 4 + batch * context * 4
+    return hidden + plan.parallel * (shape.vocabulary or 0) * 8
+
+
+def _scale(shape: Shape, plan: Plan) -> float:
+    """What the engine makes of the weights on disk while it loads them."""
+    if plan.engine == "llama.cpp":
+        return 1.0
+    wanted = (plan.quantization or "").lower()
+    if shape.precision in ("BF16", "F16", "F32") and wanted in ("fp8", "bitsandbytes"):
+        bits = 8 if wanted == "fp8" else 4.5
+        return bits / (32 if shape.precision == "F32" else 16)
+    return 0.5 if shape.precision == "F32" else 1.0  # engines load 32-bit weights as 16-bit ones
+
+
+def needed(shape: Shape, plan: Plan) -> int:
+    """Bytes where it counts: per device, or of main memory."""
+    found = estimate(shape, plan)
+    return found.host.total if found.device is None else found.device.total
+
+
+def largest_context(shape: Shape, plan: Plan, room: int) -> int | None:
+    """Tokens of one request, in steps of 256 and at most what the model was trained for, so that `plan.parallel` of
+    them fit into `room` bytes (per device). None: not even the smallest does."""
+    most = (shape.context or CONTEXT_CEILING) // STEP
+    found = _largest(most, lambda n: needed(shape, replace(plan, context=n * STEP)) <= room)
+    if found == most and shape.context:
+        return shape.context
+    return found * STEP if found else None
+
+
+def largest_parallel(shape: Shape, plan: Plan, room: int) -> int | None:
+    """Requests at once at `plan.context`, 1024 at most. None: not even one."""
+    return _largest(1024, lambda n: needed(shape, replace(plan, parallel=n)) <= room) or None
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number from 1 to `most` that fits, 0 if none does; what fits must be a beginning of the range."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

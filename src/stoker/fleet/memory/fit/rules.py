@@ -1,0 +1,115 @@
+"""Which quantisation suits which GPU: evaluates the dated rules of rules.toml."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from typing import Any
+
+from stoker.fleet.memory.fit.shape import Shape
+from stoker.fleet.memory.probe import Device
+
+CONDITIONS = frozenset(("vendor", "arch", "arch_from", "arch_below", "precision", "moe", "engine"))
+_SIXTEEN = ("F32", "F16", "BF16")
+
+
+class Kind(StrEnum):
+    GOOD = "good"
+    POOR = "poor"
+    UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a rule says about one model on one device."""
+
+    rule: str
+    kind: Kind
+    says: str
+    date: datetime.date
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rules look at. None: unknown, and fulfils no condition."""
+
+    vendor: str
+    arch: str | None
+    precision: str
+    """`nvfp4`, `fp8`, `fp8-block`, `awq`, `gptq`, `int4`, `mxfp4`, `autoround`, `16-bit`, `gguf`..."""
+    moe: bool
+    engine: str
+
+
+@functools.cache
+def table() -> Mapping[str, Any]:
+    """rules.toml as it is shipped."""
+    text = resources.files("stoker.fleet.memory.fit").joinpath("rules.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def subject(device: Device, shape: Shape, engine: str, quantization: str | None = None) -> Subject:
+    """`quantization`: what the engine makes of 16-bit weights while loading."""
+    if shape.format == "gguf":
+        precision = "gguf"
+    elif shape.precision in _SIXTEEN:
+        precision = (quantization or "16-bit").lower()
+    elif shape.precision == "FP8" and shape.block_size:
+        precision = "fp8-block"
+    else:
+        precision = shape.precision.lower()
+    return Subject(device.vendor, device.arch, precision, shape.is_moe, engine)
+
+
+def remarks(about: Subject) -> list[Remark]:
+    """Every rule that holds, the grave ones first."""
+    found = [
+        Remark(rule["id"], Kind(rule["kind"]), rule["says"], rule["date"], rule["source"])
+        for rule in table()["rule"]
+        if holds(rule["when"], about)
+    ]
+    return sorted(found, key=lambda remark: list(Kind).index(remark.kind), reverse=True)
+
+
+def suits(about: Subject) -> str | None:
+    """What to look for on such a device; None: no rule says."""
+    return next((entry["says"] for entry in table()["suits"] if holds(entry["when"], about)), None)
+
+
+def holds(when: Mapping[str, Any], about: Subject) -> bool:
+    """Whether every condition is fulfilled. Raises ValueError for a condition that does not exist."""
+    unknown = set(when) - CONDITIONS
+    if unknown:
+        raise ValueError(f"rules.toml: no such condition: {', '.join(sorted(unknown))}")
+    arch = _version(about.arch)
+    return (
+        ("vendor" not in when or about.vendor in _several(when["vendor"]))
+        and ("arch" not in when or (about.arch or "").startswith(when["arch"]))
+        and ("arch_from" not in when or (arch is not None and arch >= _known(when["arch_from"])))
+        and ("arch_below" not in when or (arch is not None and arch < _known(when["arch_below"])))
+        and ("precision" not in when or about.precision in _several(when["precision"]))
+        and ("moe" not in when or about.moe is when["moe"])
+        and ("engine" not in when or about.engine in _several(when["engine"]))
+    )
+
+
+def _several(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _version(text: str | None) -> tuple[int, int] | None:
+    major, _, minor = (text or "").partition(".")
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
+
+
+def _known(text: str) -> tuple[int, int]:
+    found = _version(text)
+    if found is None:
+        raise ValueError(f"rules.toml: {text!r} is no compute capability")
+    return found

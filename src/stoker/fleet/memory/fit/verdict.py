@@ -1,0 +1,59 @@
+"""Needed against what there is. Pure; bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stoker.fleet.memory.ledger import AIM
+
+TIGHT = 0.90
+"""Share of the whole from which on a fit is tight: what is aimed at lies between this and AIM."""
+
+
+class Answer(StrEnum):
+    FITS = "fits"
+    TIGHT = "tight"
+    """Between 90 and 95 %: as aimed at, with no room for more."""
+    TOO_LARGE = "too large"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    answer: Answer
+    need: int
+    room: int | None
+    """What may be used of `total`."""
+    total: int | None
+
+    @property
+    def short(self) -> int:
+        """Bytes that are missing; 0: none."""
+        return max(0, self.need - self.room) if self.room is not None else 0
+
+
+def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> Verdict:
+    """Whether `need` fits into the share `ceiling` of `total`, and into `most` where that is given.
+
+    1. total unknown           -> unknown
+    2. above the ceiling       -> too large
+    3. above 90 % of the whole -> tight
+    4. otherwise               -> fits
+    """
+    if total is None:
+        return Verdict(Answer.UNKNOWN, need, None, None)  # 1
+    room = int(total * ceiling)
+    if most is not None:
+        room = min(room, most)
+    if need > room:
+        return Verdict(Answer.TOO_LARGE, need, room, total)  # 2
+    if need > min(total * TIGHT, room * TIGHT / AIM):
+        return Verdict(Answer.TIGHT, need, room, total)  # 3
+    return Verdict(Answer.FITS, need, room, total)  # 4
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """The one that decides, of several places: too large before unknown before tight."""
+    order = (Answer.TOO_LARGE, Answer.UNKNOWN, Answer.TIGHT, Answer.FITS)
+    return min(verdicts, key=lambda verdict: (order.index(verdict.answer), -verdict.short))

@@ -1,0 +1,115 @@
+"""Between stop and start: a process that is gone may still hold its device's memory for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from stoker.domain.protocols import Clock
+from stoker.fleet.memory.probe import Accounting, Probe
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
+SETTLED = 0.05
+"""Seconds between two looks that have to show the same free memory where nobody tells who holds what."""
+SLACK = 64 * 2**20
+"""Bytes per device that may come and go by themselves (a desktop, another serve at work)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Who held what at one moment. Only devices whose free memory is known are in `free`."""
+
+    free: Mapping[str, int]
+    accounting: Accounting | None
+    has_devices: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What came of waiting."""
+
+    seconds: float
+    missing: int | None
+    """Bytes that did not come back in time; 0: all is free. None: this machine does not tell."""
+    holders: tuple[int, ...] = ()
+    """Stopped processes that still hold some."""
+
+    def __str__(self) -> str:
+        if self.missing is None and not self.holders:
+            return "whether its memory is free cannot be told on this machine"
+        if not self.missing and not self.holders:
+            return f"its memory was free after {self.seconds:.3f} s"
+        size = f"{self.missing / 2**20:.0f} MiB" if self.missing else "memory of unknown size"
+        by = f", held by process {', '.join(str(pid) for pid in self.holders)}" if self.holders else ""
+        return f"{size} did not come back within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
+
+
+def snapshot(probe: Probe) -> Snapshot:
+    """Take one before the stop, while those who are to stop still hold their memory. Blocks for milliseconds."""
+    devices = probe.devices()
+    free = {device.uuid: device.free for device in devices if device.free is not None}
+    return Snapshot(free, probe.by_process() if devices else None, bool(devices))
+
+
+def still_missing(before: Snapshot, now: Snapshot, pids: Collection[int]) -> tuple[int | None, tuple[int, ...]]:
+    """Bytes of what `pids` held that are not free yet, and who of them still holds some. Pure.
+
+    1. no device                             -> nothing: main memory goes with the process
+    2. a stopped process is still listed     -> what it is listed with
+    3. free memory did not rise by what they held, less what others took meanwhile -> the difference, above SLACK
+    4. no accounting at all                  -> unknown
+    """
+    if not before.has_devices:
+        return 0, ()  # 1
+    if before.accounting is None or now.accounting is None:
+        return None, ()  # 4
+    holders = tuple(sorted(pid for pid in pids if now.accounting.get(pid)))
+    missing = 0
+    for uuid, free in before.free.items():
+        gone = _held(before.accounting, uuid, lambda pid: pid in pids)
+        others = _held(now.accounting, uuid, lambda pid: pid not in pids)
+        others -= _held(before.accounting, uuid, lambda pid: pid not in pids)
+        short = free + gone - others - now.free.get(uuid, free)
+        missing += short if short > SLACK else 0  # 3
+    listed = sum(size or 0 for pid in holders for size in now.accounting[pid].values())  # 2
+    return max(missing, listed), holders
+
+
+def _held(accounting: Accounting, uuid: str, is_meant: Callable[[int], bool]) -> int:
+    return sum(held.get(uuid) or 0 for pid, held in accounting.items() if is_meant(pid))
+
+
+async def wait_until_free(
+    probe: Probe,
+    pids: Collection[int],
+    before: Snapshot,
+    clock: Clock,
+    limit: float,
+    needed: Mapping[str, int] | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> Freed:
+    """Wait, `limit` seconds at most, until the memory that `pids` held on devices is free.
+
+    `needed` (device uuid -> bytes): enough is enough, where what the next serve needs is known. Where nobody tells who
+    holds what, and `needed` is not given, the wait ends once free memory has stopped rising. The probe is asked on a
+    thread, first at once, then after 5 ms and ever longer pauses. On cancel: CancelledError leaves at once; nothing was
+    changed.
+    """
+    began = clock.now()
+    pause = FIRST_PAUSE
+    if not before.has_devices:
+        return Freed(0.0, 0)
+    earlier: Mapping[str, int] = before.free
+    while True:
+        now = await asyncio.to_thread(snapshot, probe)
+        missing, holders = still_missing(before, now, pids)
+        seconds = clock.now() - began
+        if needed and not holders and all(now.free.get(uuid, -1) >= size for uuid, size in needed.items()):
+            return Freed(seconds, 0)
+        has_settled = not needed and pause > SETTLED and now.free == earlier
+        if seconds >= limit or (missing == 0 and not holders) or (missing is None and has_settled):
+            return Freed(seconds, missing, holders)
+        earlier = now.free
+        await sleep(min(pause, max(0.0, limit - seconds)))
+        pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,107 @@
+"""Main memory: what there is, what a control group allows, what processes hold of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.fleet.memory.drm import number, word
+
+_UNLIMITED = 2**60
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Bytes; None is unknown."""
+
+    total: int | None
+    """Of the machine, or what this process's control group allows where that is less."""
+    available: int | None
+    """What can be had without swapping, the page cache included."""
+    limit: int | None = None
+    """The control group's; None: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Main memory of some processes together, in bytes; pages that they share are counted once where the kernel tells
+    (proportional set size), else for each of them."""
+
+    anonymous: int
+    """KV cache, buffers: gone only with the process."""
+    file: int
+    """Mapped files, the weights among them: the kernel may drop and read these again."""
+
+    @property
+    def total(self) -> int:
+        return self.anonymous + self.file
+
+
+def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> Host:
+    """This machine's main memory, as far as this process may use it."""
+    facts = _table(proc / "meminfo")
+    total, available = facts.get("MemTotal"), facts.get("MemAvailable")
+    limit, left = _group(proc, groups)
+    if limit is not None and (total is None or limit < total):
+        total = limit
+    if left is not None and (available is None or left < available):
+        available = left
+    return Host(total, available, limit)
+
+
+def held(pids: Iterable[int], proc: Path = Path("/proc")) -> Held | None:
+    """What these processes hold together. None: not one of them can be asked (gone, somebody else's, no Linux)."""
+    parts = [part for pid in pids if (part := _one(proc / str(pid))) is not None]
+    if not parts:
+        return None
+    return Held(sum(part.anonymous for part in parts), sum(part.file for part in parts))
+
+
+def _one(process: Path) -> Held | None:
+    shares = _table(process / "smaps_rollup")
+    if "Pss_Anon" in shares:
+        return Held(shares["Pss_Anon"] + shares.get("Pss_Shmem", 0), shares.get("Pss_File", 0))
+    status = _table(process / "status")  # also shows processes of other users
+    if "RssAnon" in status:
+        return Held(status["RssAnon"] + status.get("RssShmem", 0), status.get("RssFile", 0))
+    return None
+
+
+def _table(path: Path) -> dict[str, int]:
+    """`Name:   123 kB` lines, in bytes."""
+    found = {}
+    for line in (word(path) or "").splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[2] == "kB" and parts[1].isdigit():
+            found[parts[0].rstrip(":")] = int(parts[1]) * 1024
+    return found
+
+
+def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
+    """The tightest limit above this process, and what is left of it: version 2 of control groups, else version 1."""
+    paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in (word(proc / "self/cgroup") or "").splitlines()}
+    if (groups / "cgroup.controllers").exists():
+        folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "inactive_file")
+        top = groups
+    else:
+        folder, top = groups / "memory" / paths.get("memory", "/").lstrip("/"), groups / "memory"
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    best: tuple[int | None, int | None] = (None, None)
+    for place in (folder, *folder.parents):
+        if not place.is_relative_to(top):
+            break
+        limit = number(place / names[0])
+        if limit is not None and limit < _UNLIMITED and (best[0] is None or limit < best[0]):
+            best = (limit, _left(place, limit, names[1], names[2]))
+    return best
+
+
+def _left(place: Path, limit: int, current: str, cache: str) -> int | None:
+    """The page cache of the group is given back before the limit bites."""
+    used = number(place / current)
+    if used is None:
+        return None
+    lines = (line.split() for line in (word(place / "memory.stat") or "").splitlines())
+    idle = next((int(parts[1]) for parts in lines if len(parts) == 2 and parts[0] == cache), 0)
+    return max(0, limit - max(0, used - idle))

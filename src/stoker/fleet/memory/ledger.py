@@ -1,0 +1,177 @@
+"""One slot's books: what it may use, who weighs what, and whether one more fits. Pure; bytes; None is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from stoker.domain.serve import Slot
+from stoker.fleet.memory.probe import Accounting, Device
+
+AIM = 0.95
+"""Share of a device's memory that is given out: the rest is for the driver and for fragments. Aimed at: 90 to 95 %."""
+
+
+class Source(StrEnum):
+    """Where a figure is from."""
+
+    NVML = "measured (NVML)"
+    FDINFO = "measured (fdinfo)"
+    PROC = "measured (/proc)"
+    DECLARED = "declared"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a serve counts for."""
+
+    bytes: int | None
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One resident of the slot. `measured` is what it holds now."""
+
+    name: str
+    declared: int | None = None
+    measured: Weight = Weight(None, Source.UNKNOWN)
+    estimated: int | None = None
+
+    @property
+    def weight(self) -> Weight:
+        return weigh(self.declared, self.measured, self.estimated)
+
+    @property
+    def on_devices(self) -> int | None:
+        """What its end gives back to the devices."""
+        return 0 if self.measured.source is Source.PROC else self.measured.bytes
+
+
+def weigh(declared: int | None, measured: Weight, estimated: int | None) -> Weight:
+    """What counts: an explicit setting wins, then what was measured, then what was estimated."""
+    if declared is not None:
+        return Weight(declared, Source.DECLARED)
+    if measured.bytes is not None:
+        return measured
+    if estimated is not None:
+        return Weight(estimated, Source.ESTIMATED)
+    return Weight(None, Source.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A process that is none of ours and holds memory of the slot's devices."""
+
+    pid: int
+    command: str
+    bytes: int | None
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.command})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A snapshot of one slot."""
+
+    slot: str
+    budget: int | None
+    """The slot's `memory`, else `AIM` of its devices."""
+    is_declared: bool
+    total: int | None
+    """Of its devices together."""
+    free: int | None
+    """Of its devices together, now."""
+    tenants: tuple[Tenant, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+
+    def room(self, victims: Collection[str] = ()) -> int | None:
+        """What one more may need once `victims` are gone: the lesser of what the budget and what the devices leave."""
+        staying = [tenant for tenant in self.tenants if tenant.name not in victims]
+        known = [room for room in (self._by_budget(staying), self._by_devices(victims)) if room is not None]
+        return min(known) if known else None
+
+    def _by_budget(self, staying: Sequence[Tenant]) -> int | None:
+        used = _sum([tenant.weight.bytes for tenant in staying])
+        return self.budget - used if self.budget is not None and used is not None else None
+
+    def _by_devices(self, victims: Collection[str]) -> int | None:
+        """A victim's own memory is credit, as far as it was measured; declared memory it may not hold at all."""
+        credit = _sum([tenant.on_devices for tenant in self.tenants if tenant.name in victims])
+        if self.free is None or credit is None:
+            return None
+        kept = self.total - self.budget if self.total and self.budget and not self.is_declared else 0
+        return self.free + credit - kept
+
+
+class Fits(NamedTuple):
+    left: int
+    """Bytes that stay unused."""
+
+
+class Short(NamedTuple):
+    bytes: int
+    """What is missing."""
+    holders: tuple[str, ...]
+    """Who stays and holds memory there, largest first: serves, and processes that are none of ours."""
+
+
+class Unknown(NamedTuple):
+    why: str
+
+
+def would_fit(ledger: Ledger, name: str, need: Weight, victims: Collection[str] = ()) -> Fits | Short | Unknown:
+    """Whether serve `name` fits once `victims` have stopped.
+
+    1. nobody knows what it needs       -> Unknown
+    2. nobody knows what there is       -> Unknown
+    3. room for it                      -> Fits
+    4. otherwise                        -> Short, and who stands in the way
+    """
+    if need.bytes is None:
+        return Unknown(f"what serve '{name}' needs is unknown: give it a `memory`")  # 1
+    room = ledger.room(victims)
+    if room is None:
+        return Unknown(f"what slot '{ledger.slot}' has is unknown: give it a `memory`")  # 2
+    if need.bytes <= room:
+        return Fits(room - need.bytes)  # 3
+    staying = [(t.weight.bytes or 0, f"serve '{t.name}'") for t in ledger.tenants if t.name not in victims]
+    staying += [(f.bytes or 0, str(f)) for f in ledger.foreign]
+    return Short(need.bytes - room, tuple(text for _, text in sorted(staying, key=lambda item: -item[0])))  # 4
+
+
+def open_ledger(
+    slot: Slot,
+    devices: Sequence[Device],
+    tenants: Sequence[Tenant],
+    accounting: Accounting | None,
+    ours: Collection[int],
+    commands: Mapping[int, str],
+) -> Ledger:
+    """The books of a slot with these `devices`. `ours`: process numbers of our serves; `commands`: what others run.
+
+    A slot without devices has only its declared budget.
+    """
+    total = _sum([device.total for device in devices]) if devices else None
+    free = _sum([device.free for device in devices]) if devices else None
+    budget = slot.memory
+    if budget is None and total is not None:
+        budget = int(total * AIM)
+    uuids = {device.uuid for device in devices}
+    foreign = [
+        Foreign(pid, commands.get(pid, "unknown command"), _sum([held[uuid] for uuid in held if uuid in uuids]))
+        for pid, held in (accounting or {}).items()
+        if pid not in ours and uuids & set(held)
+    ]
+    return Ledger(slot.name, budget, slot.memory is not None, total, free, tuple(tenants), tuple(foreign))
+
+
+def _sum(sizes: Sequence[int | None]) -> int | None:
+    """None as soon as one is."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None

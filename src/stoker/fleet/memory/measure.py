@@ -1,0 +1,53 @@
+"""What a running serve holds: process numbers to bytes, and where the figure is from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.fleet.memory import host
+from stoker.fleet.memory.ledger import Source, Weight
+from stoker.fleet.memory.probe import Accounting, Device
+
+_SOURCES = {"nvidia": Source.NVML, "amd": Source.FDINFO, "intel": Source.FDINFO}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`weight` is what counts against the slot; the rest is for people."""
+
+    weight: Weight
+    devices: Mapping[str, int | None] = field(default_factory=dict)
+    """Device uuid -> bytes."""
+    main: host.Held | None = None
+    """Main memory, whether or not it is what counts."""
+
+
+def measure(
+    pids: Collection[int], devices: Collection[Device], accounting: Accounting | None, proc: Path = Path("/proc")
+) -> Measured:
+    """What these processes hold of `devices` (a slot's; all of the machine's where it names none).
+
+    1. they hold memory of devices     -> that; unknown if one device does not say how much
+    2. the devices do not tell of whom -> unknown: main memory would be the wrong figure
+    3. they hold none, or there is no device -> main memory
+    """
+    main = host.held(pids, proc)
+    by_device: dict[str, int | None] = {}
+    known = {device.uuid: device for device in devices}
+    for pid in pids:
+        for uuid, size in (accounting or {}).get(pid, {}).items():
+            if uuid in known:
+                earlier = by_device.get(uuid, 0)
+                by_device[uuid] = earlier + size if earlier is not None and size is not None else None
+    if by_device:
+        sizes = [size for size in by_device.values() if size is not None]
+        if len(sizes) < len(by_device):
+            return Measured(Weight(None, Source.UNKNOWN), by_device, main)
+        return Measured(Weight(sum(sizes), _SOURCES[known[next(iter(by_device))].vendor]), by_device, main)  # 1
+    if devices and accounting is None:
+        return Measured(Weight(None, Source.UNKNOWN), {}, main)  # 2
+    if main is None:
+        return Measured(Weight(None, Source.UNKNOWN), {}, None)
+    return Measured(Weight(main.total, Source.PROC), {}, main)  # 3
