@@ -468,3 +468,21 @@ async def test_a_switch_waits_for_the_weights_before_anybody_is_drained() -> Non
         fleet.missing["b"].set()
     assert fleet.journal[-1] == "ready b"
     assert_nothing_left(c)
+
+
+@story
+async def test_a_target_that_does_not_fit_is_refused_while_the_victim_still_serves() -> None:
+    """Behaviour 22: nothing is stopped, no stream is cut."""
+    fleet = FakeFleet()
+    fleet.examined["b"] = ["serve 'b' is too large by 2.0 GiB for main memory"]
+    c = conductor(fleet, a(), a("b"), drain_timeout=60.0)
+    lease = await leased(c.acquire("a"))
+    cut: list[str] = []
+    lease.on_cut = cut.append
+    with pytest.raises(StartFailed, match=r"too large by 2\.0 GiB"):
+        await leased(c.acquire("b"))
+    assert fleet.journal == ["start a", "ready a"]
+    assert cut == []
+    (await leased(c.acquire("a"))).release()
+    lease.release()
+    assert_nothing_left(c)

@@ -46,10 +46,11 @@ class Fleet(Protocol):
     def fetched(self, name: str) -> str:
         """How far a fetch under way is, in words."""
 
-    async def examine(self, serve: Serve) -> list[str]:
+    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
 
-        Awaited right before the victims of a swap are stopped; if anything is found they are not touched.
+        Awaited while the victims of a swap drain, and right before they are stopped; if anything is found they are not
+        touched. What the victims hold is credit.
         """
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:

@@ -1,15 +1,16 @@
 """Carries out what `lease` asked: starts and stops serves, and proves that they are what they should be.
 
-conductor   the scheduler's only caller; tells the fleet what to do and hears what came of it
-supervisor  the fleet: start, stop, adopt, close; everything below serves it
-lifecycle   one table: the states of a serve and what may happen in each
-held        one serve in our care, from launch to gone
+conductor   the scheduler's only caller; tells the fleet what to do and hears what came of it (fetching: who waits for
+            weights)
+supervisor  the fleet: start, sleep, stop, adopt, close; keeping: the books it works on
+lifecycle   one table: the states of a serve and what may happen in each; held: one serve, from launch to gone
 preflight   what stands in the way of a start (requirements, ports; engines' weights and commands)
-launcher    port, key, command line, log, environment, spawn
-adoption    finding what an earlier control plane left (records, identity, fingerprint, signing)
+adoption    finding what an earlier control plane left (records, identity, fingerprint, keys, signing)
 obituary    what is said of a start that failed, or of a serve that ended
-logs        append-mode files, bounded by rotation
-engines/    what to run and how to tell that it is ready
-drivers/    how it is run, watched and ended
-report      the fleet as `/status` shows it
+engines/    what to run, how to tell that it is ready, what it counts, how it sleeps (rest)
+drivers/    how it is run, watched and ended: process, container, unit, external
+memory/     who holds what, until it is free (scales), and will it fit
+warm/       what stays in host memory; conversations/  what is saved over a swap
+watchdog/   is a ready serve what it should be; rehydrate/  missing weights: fetched, verified
+report      the fleet as `/status` shows it; logs: append-mode files, bounded by rotation
 """

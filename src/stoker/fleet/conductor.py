@@ -21,7 +21,7 @@ from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock, Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.fetching import Fetching
-from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import Phase, Seat
@@ -94,6 +94,7 @@ class Conductor:
         self._on_gone = on_gone
         self._journal: Journal = journal or NoJournal()
         self._recovering: set[asyncio.Task[None]] = set()
+        self._looks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
@@ -276,7 +277,7 @@ class Conductor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        tasks = [*self._swaps.values(), *self._recovering]
+        tasks = [*self._swaps.values(), *self._recovering, *self._looks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -296,6 +297,8 @@ class Conductor:
                         waiting.future.set_exception(error)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
+                case Look(generation, target):
+                    self._look(generation, target)
                 case StartSwap():
                     self._start_swap(command)
                 case CancelSwap(generation):
@@ -358,7 +361,7 @@ class Conductor:
         try:
             with _timed(report, "check"):
                 if serve is not None and entry is not None:
-                    await self._examine(serve)
+                    await self._examine(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
             with _timed(report, "stop"):
@@ -396,9 +399,31 @@ class Conductor:
             if entry is not None:
                 self._journal.end(entry)
 
-    async def _examine(self, serve: Serve) -> None:
+    def _look(self, generation: int, target: str) -> None:
+        seat = self.scheduler.seats[target]
+        swap = seat.room.swaps[generation]
+        task = self._loop.create_task(
+            self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
+        )
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
+        """While the victims drain. What is found after the drain, the swap itself finds."""
+        try:
+            await self._examine(serve, victims)
+        except StokerError as error:
+            room, swap = self.scheduler.find_swap(generation)
+            if room is not None and swap is not None and swap.run_at is None:
+                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed")
+                self.last_swap[serve.name] = report
+                self._on_swap(report)
+                now = self._clock.now()
+                self._carry_out(self.scheduler.on_swap_done(generation, now, error, untouched=True))
+
+    async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
-        problems = await self._fleet.examine(serve)
+        problems = await self._fleet.examine(serve, victims)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
 

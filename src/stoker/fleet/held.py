@@ -16,6 +16,7 @@ from stoker.fleet.engines.http import Address
 from stoker.fleet.engines.last_words import LastWords, last_words
 from stoker.fleet.environment import is_secret
 from stoker.fleet.lifecycle import Event, State, advance
+from stoker.fleet.memory.ledger import Weight
 from stoker.fleet.records import Record
 
 OnExit = Callable[[str, str], None]
@@ -46,6 +47,8 @@ class Held:
     """Set when nothing is left, so that the same serve may be started again."""
     temperature: str = "cold"
     """What it was started from; see Running."""
+    measured: Weight | None = None
+    """What it was last seen to hold of its slot."""
     song: str | None = None
     """What it answered to a fixed question before it fell asleep."""
     left_unasked: bool = False

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
 from stoker.fleet.engines import memory_verbs
 from stoker.fleet.engines.memory_verbs import VerbFailed
 from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
@@ -23,8 +24,8 @@ GIVEN_BACK = 0.5
 LOOK = 0.02
 LOOKS = 100
 
-Measure = Callable[[int], int | None]
-"""Bytes that a process group holds of its slot's memory, by its leader's number; None: unknown."""
+Measure = Callable[[Serve, int], int | None]
+"""Bytes that a serve's process group holds of its slot's memory, by its leader's number; None: unknown."""
 
 
 class Rest:
@@ -87,4 +88,4 @@ class Rest:
 
     def _held_by(self, held: Held) -> int | None:
         pid = held.unit.pid if held.unit is not None else None
-        return self._measure(pid) if pid is not None else None
+        return self._measure(held.serve, pid) if pid is not None else None

@@ -49,7 +49,7 @@ class FakeFleet:
     def fetched(self, name: str) -> str:
         return "half of it"
 
-    async def examine(self, serve: Serve) -> list[str]:
+    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         return self.examined.get(serve.name, [])
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:

@@ -7,7 +7,7 @@ from stage import Stage, serve
 
 from stoker.domain.errors import CapacityError, StartFailed
 from stoker.domain.serve import Slot, SwapPolicy
-from stoker.request.lease.commands import Grant, StartSwap
+from stoker.request.lease.commands import Grant, Look, StartSwap
 
 
 def test_a_stopped_serve_that_is_named_starts_once_and_serves_all_who_waited() -> None:
@@ -621,3 +621,29 @@ def test_an_operators_switch_that_runs_out_of_memory_restores_what_was_there() -
     stage.switch("big")
     oom(stage)
     assert [s.target for s in stage.swaps] == ["a"]
+
+
+def test_while_the_victims_drain_it_is_looked_whether_the_target_can_start_and_if_not_nobody_is_cut() -> None:
+    stage = Stage(serve("a"), serve("b"), min_residency=0.0, max_wait=1.0, drain_timeout=30.0)
+    stage.load("a")
+    held = stage.request("a")
+    b = stage.request("b")
+    stage.to(stage.now + 1.0)
+    assert stage.looks == [Look(2, "b")]
+    later = stage.request("a")
+    stage.take(stage.scheduler.on_swap_done(2, stage.now, StartFailed("2.0 GiB short"), untouched=True))
+    assert stage.refused[b].message == "2.0 GiB short"
+    assert later in stage.granted
+    stage.to(stage.now + 60.0)
+    assert stage.cut == []
+    assert held in stage.scheduler.seats["a"].leases
+
+
+def test_what_was_found_too_late_is_not_asked_for_twice() -> None:
+    stage = Stage(serve("a"), serve("b"), min_residency=0.0, max_wait=1.0, drain_timeout=5.0)
+    stage.load("a")
+    stage.request("a")
+    stage.request("b")
+    stage.to(stage.now + 10.0)
+    assert len(stage.looks) == 1
+    assert [s.target for s in stage.swaps] == ["b"]

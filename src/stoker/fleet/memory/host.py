@@ -38,8 +38,8 @@ class Held:
         return self.anonymous + self.file
 
 
-def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> Host:
-    """This machine's main memory, as far as this process may use it."""
+def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> Host:
+    """This machine's main memory, as far as this process may use it. `credit`: bytes that will have been given back."""
     facts = _table(proc / "meminfo")
     total, available = facts.get("MemTotal"), facts.get("MemAvailable")
     limit, left = _group(proc, groups)
@@ -47,7 +47,7 @@ def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> H
         total = limit
     if left is not None and (available is None or left < available):
         available = left
-    return Host(total, available, limit)
+    return Host(total, available + credit if available is not None else None, limit)
 
 
 def held(pids: Iterable[int], proc: Path = Path("/proc")) -> Held | None:

@@ -39,6 +39,16 @@ class StartSwap(NamedTuple):
     victims: tuple[str, ...]
 
 
+class Look(NamedTuple):
+    """A swap was decided and its victims drain: meanwhile look whether the target can start at all.
+
+    If not: `on_swap_done` with the error, `untouched`; the drain ends then, and nobody is cut for nothing.
+    """
+
+    generation: int
+    target: str
+
+
 class CancelSwap(NamedTuple):
     """Nobody wants the target any more: end its start. `on_swap_done` still follows, with cancelled."""
 
@@ -51,4 +61,4 @@ class WakeAt(NamedTuple):
     at: float | None
 
 
-Command = Grant | Reject | Cut | StartSwap | CancelSwap | WakeAt
+Command = Grant | Reject | Cut | Look | StartSwap | CancelSwap | WakeAt

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.request.lease import refusals
-from stoker.request.lease.commands import CancelSwap, Command, Grant, Reject, WakeAt
+from stoker.request.lease.commands import CancelSwap, Command, Grant, Look, Reject, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.hysteresis import may_evict
 from stoker.request.lease.seating import Seating
@@ -139,6 +139,9 @@ class Settling(Seating):
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
                 times.append(swap.drain_deadline)
+                if swap.target is not None and not swap.looked:
+                    swap.looked = True
+                    commands.append(Look(swap.generation, swap.target.name))
                 continue
             commands += [self.cut(v, refusals.swap_reason(swap)) for v in busy]
             commands.append(self.run_swap(swap, now))

@@ -125,6 +125,8 @@ class Swap:
     run_at: float | None = None
     """When the drain ended and StartSwap went out."""
     cancelled: bool = False
+    looked: bool = False
+    """Whether the caller was told to look while the victims drain."""
     reason: str = ""
     """Why streams are cut for it, where that is not the end of a drain."""
 

@@ -1,0 +1,75 @@
+"""What serves hold and what there is, asked off the loop: measuring, waiting until memory is free, will it fit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Driver, Serve, Slot
+from stoker.fleet.drivers import group
+from stoker.fleet.memory.fit import check
+from stoker.fleet.memory.fit.shape import UnreadableModel
+from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
+from stoker.fleet.memory.host import held, host
+from stoker.fleet.memory.measure import Measured, measure
+from stoker.fleet.memory.probe import Machine, chosen
+
+FREE_WITHIN = 10.0
+"""Seconds that the memory of what was stopped has to come back; then the next start is tried all the same."""
+
+
+class Scales:
+    """`slot_of(name)` is a slot as configured now; None: there is none of that name."""
+
+    def __init__(
+        self, probe: Machine, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
+    ) -> None:
+        self._probe = probe
+        self._clock = clock
+        self._slot_of = slot_of
+        self._log = log
+
+    async def weigh(self, serve: Serve, pids: Collection[int]) -> Measured:
+        """What these processes hold of the serve's slot. On cancel nothing stays."""
+        return await asyncio.to_thread(self._weigh, serve, pids)
+
+    def weigh_group(self, serve: Serve, leader: int) -> int | None:
+        """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
+        return self._weigh(serve, group.members(leader)).weight.bytes
+
+    async def before(self) -> Snapshot:
+        """What is free and who holds it, before something is stopped."""
+        return await asyncio.to_thread(snapshot, self._probe)
+
+    async def until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
+        """Until what `pids` held is free, FREE_WITHIN seconds at most; what does not come back is logged."""
+        freed = await wait_until_free(self._probe, pids, before, self._clock, FREE_WITHIN)
+        if freed.missing or freed.holders:
+            self._log.warning("serve %s: %s", name, freed)
+
+    async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+        """Why it will not fit, one sentence each; empty if it does, or if nobody can tell.
+
+        `ours`: the processes that will have made room by then; their memory is credit.
+        """
+        if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
+            return []
+        return await asyncio.to_thread(self._obstacles, serve, ours)
+
+    def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+        slot = self._slot_of(serve.slot)
+        devices = check.devices_for(serve, slot, self._probe.devices())
+        credited = check.credited(devices, self._probe.by_process() if devices else None, ours)
+        theirs = held(ours)
+        try:
+            report = check.examine(serve, credited, host(credit=theirs.anonymous if theirs is not None else 0))
+        except UnreadableModel:
+            return []  # its engine will say what is wrong with it
+        return list(report.problems)
+
+    def _weigh(self, serve: Serve, pids: Collection[int]) -> Measured:
+        slot = self._slot_of(serve.slot)
+        devices = chosen(self._probe.devices(), slot.devices if slot is not None else ())
+        return measure(pids, devices, self._probe.by_process() if devices else None)
