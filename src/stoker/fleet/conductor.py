@@ -88,6 +88,10 @@ class Conductor:
         self.forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
         self.last_swap: dict[str, SwapReport] = {}
+        self.on_exit: Callable[[str, str], None] = lambda name, detail: None
+        """Told when a serve has ended by itself, and how; it may park it."""
+        self.on_operator: Callable[[str], None] = lambda name: None
+        """Told when an operator wants a serve."""
         self._fleet = fleet
         self._clock = clock
         self._on_swap = on_swap
@@ -164,6 +168,7 @@ class Conductor:
         back, or on its way. On cancel the switch goes on.
         """
         seat = self.scheduler.seats[name]
+        self.on_operator(name)
         if force:
             self.forced.add(name)
         if seat.phase is Phase.STOPPED:
@@ -431,6 +436,7 @@ class Conductor:
         """The fleet noticed an exit that nobody asked for."""
         log.warning("serve %s ended by itself: %s", name, detail)
         self._gone(name)
+        self.on_exit(name, detail)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail))
 
     def _gone(self, name: str) -> None:

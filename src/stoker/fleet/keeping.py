@@ -16,9 +16,9 @@ import msgspec
 
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
-from stoker.domain.protocols import Clock
+from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
-from stoker.fleet import obituary, preflight
+from stoker.fleet import obituary, preflight, requirements
 from stoker.fleet.adoption import Finder
 from stoker.fleet.drivers import group
 from stoker.fleet.drivers.local import LocalDriver
@@ -36,6 +36,8 @@ from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.rest import Rest
 from stoker.fleet.scales import Scales
 from stoker.fleet.signing import Signer
+from stoker.fleet.watchdog.drift import drift, environment_of
+from stoker.fleet.watchdog.probe import Circumstances
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,26 @@ class Keeping:
         share = f"{100 * progress.done // progress.total} % of {progress.file}" if progress.total else progress.file
         left = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
         return f"{share}{left}"
+
+    def circumstances(self, running: Running) -> Circumstances:
+        """What the watchdog looks at once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        serve = running.serve
+        held = self._held.get(serve.name)
+        if held is None or held.record is None:
+            return Circumstances(missing=(), drift=())
+        pids = self._members(held)
+        wanted, engaged = self._scales.devices(serve, pids)
+        changed: tuple[str, ...] | None = ()
+        if serve.driver is Driver.PROCESS:
+            pid = held.record.pid
+            changed = drift(
+                held.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
+            )
+        return Circumstances(wanted, engaged, tuple(requirements.unmet(serve)), changed)
+
+    def is_asleep(self, name: str) -> bool:
+        held = self._held.get(name)
+        return held is not None and held.state is State.ASLEEP
 
     def statistics(self) -> dict[str, Statistics]:
         """By serve's name; what is stopped is not in it."""

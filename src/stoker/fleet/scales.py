@@ -39,6 +39,26 @@ class Scales:
         """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
         return self._weigh(serve, group.members(leader)).weight.bytes
 
+    def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
+        """The uuids of the devices that the serve is to use, and of those that it holds memory of (None: unknown).
+
+        A slot that names no devices, or a serve that computes in main memory, is to use none in particular. Blocks.
+        """
+        slot = self._slot_of(serve.slot)
+        present = self._probe.devices()
+        if slot is None or not slot.devices or not present:
+            return (), None
+        tuning = serve.tuning
+        count = (tuning.tensor_parallel or 1) * (tuning.pipeline_parallel or 1) if serve.cmd is None else None
+        wanted = check.devices_for(serve, slot, present)
+        if serve.engine in ("vllm", "sglang") and count is not None:
+            wanted = wanted[:count]
+        uuids = tuple(device.uuid for device in wanted)
+        accounting = self._probe.by_process()
+        if accounting is None:
+            return uuids, None
+        return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
+
     async def before(self) -> Snapshot:
         """What is free and who holds it, before something is stopped."""
         return await asyncio.to_thread(snapshot, self._probe)
