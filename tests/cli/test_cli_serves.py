@@ -206,12 +206,14 @@ def test_a_dry_run_tells_each_step_and_changes_nothing(stoker: FakeStoker, capsy
     assert run(["slot", "switch", "odd", "--force", "--dry-run", "--drain-timeout", "5s"]) == 0
     out = capsys.readouterr().out
     assert 'POST /admin/switch {"serve": "odd", "force": true, "drain_timeout": 5.0}' in out
-    assert "1. drain fast (2 in flight, at most 5.0 s), then stop it (pid 100)" in out
+    assert "1. look whether it can start, before fast is touched: its command, its weights, memory" in out
+    assert "2. drain fast (2 in flight, at most 5.0 s), then stop it (pid 100)" in out
     assert re.search(
-        r"2\. start: MODE='a b' SERVICE_TOKEN=\*\*\* \S+/sh -c true some/model --port \d+ '--token=\{key\}' ", out
+        r"3\. start: MODE='a b' SERVICE_TOKEN=\*\*\* \S+/sh -c true some/model --port \d+ '--token=\{key\}' ", out
     )
     assert "--password ***" in out
     assert "'odd' in /v1/models" in out
+    assert "if it does not come up: start fast again, and if that fails too: slow, the baseline" in out
     assert "marker-secret" not in out
     assert stoker.posts() == []
 
@@ -232,7 +234,8 @@ def test_a_dry_run_without_a_running_stoker_says_so_first(config: Path, capsys: 
     assert run(["serves", "up", "odd", "--force", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert f"1. fail: nothing runs here; start it first: stoker up --config {config.name}" in out
-    assert "2. start: " in out
+    assert "2. look whether it can start: " in out
+    assert "3. start: " in out
     assert run(["serves", "down", "--dry-run"]) == 1
 
 

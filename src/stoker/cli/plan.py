@@ -113,8 +113,10 @@ def _switch(place: Place, status: Status | None, name: str, force: bool, drain_t
     if configured is not None and configured.needs_force and not force:
         return Plan(own, [f"refuse: its status is {configured.status}; --force overrides that"], request)
     steps = [] if status is not None else [f"fail: nothing runs here; start it first: {place.start}"]
-    if status is not None and running is not None:
-        steps += [_leave(victim, drain_timeout) for victim in _in_the_way(status, running)]
+    victims = _in_the_way(status, running) if status is not None and running is not None else []
+    if configured is not None and configured.base_url is None:
+        steps.append(_check(place, configured, victims))
+    steps += [_leave(victim, drain_timeout) for victim in victims]
     command = None
     if configured is None:
         steps.append("start it (give --config to see the command)")
@@ -131,7 +133,44 @@ def _switch(place: Place, status: Status | None, name: str, force: bool, drain_t
         wanted = configured.served_name or configured.name
         limit = figures.seconds(configured.ready_timeout)
         steps.append(f"wait for GET {configured.health}, '{wanted}' in /v1/models{canary}, at most {limit}")
+    if victims:
+        baseline = _baseline(place, own, victims)
+        steps.append(f"if it does not come up: start {' and '.join(v.name for v in victims)} again{baseline}")
     return Plan(own, steps, request, command)
+
+
+def _check(place: Place, serve: Serve, victims: list[ServeStatus]) -> str:
+    """What is looked at before anybody is touched, and what of it is known now."""
+    looked = ["its command", "its weights"] if serve.model else ["its command"]
+    looked += ["their sha256"] if serve.sha256 else []
+    looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []
+    before = f", before {' and '.join(v.name for v in victims)} is touched" if victims else ""
+    return f"look whether it can start{before}: {', '.join([*looked, _memory(place, serve)])}"
+
+
+def _memory(place: Place, serve: Serve) -> str:
+    from stoker.fleet.memory.fit import check
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.probe import machine
+
+    slots = {slot.name: slot for slot in place.settings.slots} if place.settings is not None else {}
+    try:
+        report = check.examine(
+            serve, check.devices_for(serve, slots.get(serve.slot or ""), machine().devices()), host()
+        )
+    except (UnreadableModel, OSError):
+        return "memory (what it needs is unknown)"
+    return f"memory (about {figures.size(report.needed)})"
+
+
+def _baseline(place: Place, target: str, victims: list[ServeStatus]) -> str:
+    """The last resort, where there is one."""
+    slots = {slot.name: slot for slot in place.settings.slots} if place.settings is not None else {}
+    known_good = slots[victims[0].slot].baseline if victims[0].slot in slots else None
+    if known_good is None or known_good in (target, *(v.name for v in victims)):
+        return ""
+    return f", and if that fails too: {known_good}, the baseline"
 
 
 def _in_the_way(status: Status, target: ServeStatus) -> list[ServeStatus]:
