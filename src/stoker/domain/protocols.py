@@ -60,6 +60,9 @@ class Fleet(Protocol):
         On cancel: whatever was started is gone before CancelledError leaves this call.
         """
 
+    def failure_of(self, name: str) -> str:
+        """What the last end of a serve was, in one word (`out_of_memory`); empty: nothing that has a name."""
+
     async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
         """SIGTERM to the group, `grace` seconds, SIGKILL; returns when gone and its memory is free. Unknown: nothing.
 

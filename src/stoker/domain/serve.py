@@ -200,7 +200,7 @@ class Serve:
     """The serve to use instead when this one runs out of memory."""
     warm: Warmth = Warmth.AUTO
     sleep_level: int | None = None
-    """vLLM: 1 = weights to host memory, 2 = weights dropped and read again. SGLang: any. None: stopped instead."""
+    """vLLM: 1 = weights to host memory, 2 = weights dropped and read again. SGLang: 1. None: stopped instead."""
     keep_conversations: bool = False
     """llama.cpp: the KV cache of conversations is saved before a stop and restored after the next start."""
     source: str | None = None

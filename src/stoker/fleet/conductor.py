@@ -161,6 +161,11 @@ class Conductor:
         if commands:
             self._carry_out(commands)
 
+    def failure(self, name: str) -> str:
+        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
+        seat = self.scheduler.seats.get(name)
+        return seat.last_error.code if seat is not None and seat.last_error is not None else ""
+
     # -- the operator --------------------------------------------------------------------------------------------
 
     async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
@@ -437,7 +442,8 @@ class Conductor:
         log.warning("serve %s ended by itself: %s", name, detail)
         self._gone(name)
         self.on_exit(name, detail)
-        self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail))
+        code = self._fleet.failure_of(name)
+        self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
 
     def _gone(self, name: str) -> None:
         running = self.running.pop(name, None)

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _NAMES = frozenset(("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "HF_HOME"))
-_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "GGML_", "LLAMA_")
+_PREFIXES = (
+    "LC_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "HF_HUB_", "XDG_", "OMP_", "GGML_", "LLAMA_",
+    "NCCL_", "GLOO_", "UCX_", "TORCH", "PYTORCH_", "TRITON_", "FLASHINFER_",
+)  # fmt: skip
+"""Not VLLM_: an inherited VLLM_SERVER_DEV_MODE would open endpoints that ask for no key."""
 _SECRET_ENDINGS = ("KEY", "KEYS", "TOKEN", "SECRET", "PASSWORD", "CREDENTIALS", "KEY_FILE", "TOKEN_PATH")
 
 

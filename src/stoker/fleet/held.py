@@ -72,4 +72,7 @@ class Held:
         return [value for value in own if value]
 
     def last_words(self) -> LastWords:
-        return last_words(self.log, self.log_start, self.secrets()) if self.log else LastWords("", "")
+        if self.log is None:
+            return LastWords("", "")
+        code = self.unit.code if self.unit is not None else None
+        return last_words(self.log, self.log_start, self.secrets(), self.serve.engine, code)

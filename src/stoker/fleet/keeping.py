@@ -80,6 +80,7 @@ class Keeping:
         """Told what a serve was seen to hold of its slot, in bytes."""
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
+        self._failures: dict[str, str] = {}
         self._weighing: set[asyncio.Task[None]] = set()
         self._is_closed = False
         self._adopted = asyncio.Event()
@@ -145,6 +146,10 @@ class Keeping:
             )
         return Circumstances(wanted, engaged, tuple(requirements.unmet(serve)), changed)
 
+    def failure_of(self, name: str) -> str:
+        """See `Fleet.failure_of`."""
+        return self._failures.get(name, "")
+
     def is_asleep(self, name: str) -> bool:
         held = self._held.get(name)
         return held is not None and held.state is State.ASLEEP
@@ -188,6 +193,8 @@ class Keeping:
         if is_unasked and held.unit is not None:
             held.unit.begin_end(0.0)
         if was_ready:
+            failure = held.last_words().failure
+            self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
             held.on_exit(held.serve.name, obituary.ended(held, code, self._clock.now()))
 
     def _lost(self, held: Held, readiness: Readiness) -> None:

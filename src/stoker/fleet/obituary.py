@@ -19,7 +19,8 @@ def died(held: Held, now: float) -> StartFailed:
     said = held.last_words()
     text = f"serve '{name}' {describe_exit(code)} after {now - held.began:.1f} s: {said.text or 'it said nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
-    return StartFailed(f"{text}; {advice}" if advice else f"{text}; its whole log is {held.log}")
+    kind = said.failure.kind.value if said.failure is not None else None
+    return StartFailed(f"{text}; {advice}" if advice else f"{text}; its whole log is {held.log}", code=kind)
 
 
 def late(held: Held, limit: float, last: str) -> StartFailed:

@@ -24,6 +24,8 @@ class FakeFleet:
         self.gates: dict[str, asyncio.Event] = {}
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
+        self.failures: dict[str, str] = {}
+        """What the next end of a serve is, in one word."""
         self.missing: dict[str, asyncio.Event] = {}
         """Serves whose weights are not there; they are once the event is set and they were fetched."""
         self.examined: dict[str, list[str]] = {}
@@ -51,6 +53,9 @@ class FakeFleet:
 
     async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         return self.examined.get(serve.name, [])
+
+    def failure_of(self, name: str) -> str:
+        return self.failures.get(name, "")
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
         self.journal.append(f"start {serve.name}")

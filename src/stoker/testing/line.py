@@ -147,6 +147,11 @@ class Line(asyncio.Protocol):
             self._owner.books.ended("broken")
         self._transport.abort()
 
+    def give_up(self) -> None:
+        """The request under way is aborted, if there is one; the connection ends with it."""
+        if self._playback is not None:
+            self.abort()
+
     def _set_paused(self, is_paused: bool) -> None:
         if is_paused != self.is_paused:
             self.is_paused = is_paused

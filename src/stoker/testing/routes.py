@@ -12,10 +12,12 @@ import orjson
 from stoker.domain.dialect import ENDPOINTS
 from stoker.testing import plan
 from stoker.testing.ask import read, text_of
+from stoker.testing.ballast import Ballast
 from stoker.testing.dialects.voices import STREAMING, VOICES
 from stoker.testing.line import Line, Owner
 from stoker.testing.record import Recorded
 from stoker.testing.script import Script
+from stoker.testing.surface import Answer, Surface, metrics
 
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
 _HEALTH = ("/health", "/v1/health")
@@ -26,14 +28,15 @@ _GREETING = b"scripted model server\n"
 class Routes:
     """Answers every request of one server."""
 
-    def __init__(self, owner: Owner, now: Callable[[], float]) -> None:
+    def __init__(self, owner: Owner, now: Callable[[], float], ballast: Ballast) -> None:
         self._owner = owner
+        self._surface = Surface(ballast, self._abort)
         self._now = now
         self._number = 0
         self._started = now()
 
     def answer(self, line: Line, request: Recorded) -> None:
-        """1. control  2. health  3. still loading  4. no key  5. inference  6. the rest, or 404."""
+        """1. control  2. health  3. still loading  4. no key  5. inference  6. the engine's own  7. the rest or 404"""
         path = request.path.partition("?")[0]
         if path.startswith("/control"):  # 1
             return self._control(line, request, path)
@@ -43,15 +46,27 @@ class Routes:
         self._owner.books.keep(request, script.record)
         if not self.is_ready():  # 3
             return _error(line, 503, "Loading model", path)
-        if script.api_key is not None and not _has_key(request, script.api_key):  # 4
+        if script.api_key is not None and not self._is_let_in(request, path):  # 4
             return _error(line, 401, "this server wants its API key, as Bearer token or x-api-key", path)
         if path in VOICES and request.method == "POST":  # 5
             return self._infer(line, request, path)
-        return self._rest(line, request, path)  # 6
+        found = self._surface.answer(script, request, self._owner.books.counters)
+        if found is not None:  # 6
+            return _reply(line, found)
+        return self._rest(line, request, path)  # 7
 
     def is_ready(self) -> bool:
         script = self._owner.script
         return not script.never_ready and self._now() - self._started >= script.ready_after
+
+    def _is_let_in(self, request: Recorded, path: str) -> bool:
+        script = self._owner.script
+        return self._surface.is_open(script, path) or _has_key(request, script.api_key or "")
+
+    def _abort(self) -> None:
+        """What the engines do to requests: their streams end without a last event."""
+        for line in list(self._owner.lines):
+            line.give_up()
 
     def _health(self, line: Line) -> None:
         self._owner.books.counters.probes += 1
@@ -61,10 +76,12 @@ class Routes:
             _error(line, 503, "Loading model", "/health")
 
     def _infer(self, line: Line, request: Recorded, path: str) -> None:
+        if (refusal := self._surface.refusal()) is not None:
+            return _reply(line, refusal)
         voice = VOICES[path]
         try:
             ask = read(ENDPOINTS[path].dialect, request.body)
-            script = self._owner.script.amended(ask.overrides())
+            script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
         except ValueError as error:
             return _error(line, 400, str(error), path)
         self._number += 1
@@ -88,12 +105,13 @@ class Routes:
             case ("GET", "/props"):
                 line.reply(200, orjson.dumps(_props(script)))
             case ("GET", "/metrics"):
-                line.reply(200, self._metrics(), "text/plain; version=0.0.4")
+                text = metrics(script, self._owner.books.counters)
+                line.reply(200, text, "text/plain; version=0.0.4")
             case ("GET" | "HEAD", "/"):
                 line.reply(200, _GREETING, "text/plain")
             case ("POST", "/tokenize"):
                 self._count(line, request, path)
-            case ("POST", _) if path in _COUNTS:
+            case ("POST", _) if path in _COUNTS and script.engine == "llama.cpp":
                 self._count(line, request, path)
             case _:
                 _error(line, 404, f"{request.method} {path} is nothing that the scripted server knows", path)
@@ -109,20 +127,6 @@ class Routes:
         fixed = self._owner.script.prompt_tokens
         count = ask.words() if fixed is None else fixed
         return line.reply(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": count}))
-
-    def _metrics(self) -> bytes:
-        counters = self._owner.books.counters
-        figures = {
-            "requests_processing gauge": counters.in_flight,
-            "requests_deferred gauge": 0,
-            "prompt_tokens_total counter": counters.prompt_tokens,
-            "tokens_predicted_total counter": counters.generated_tokens,
-        }
-        lines = (
-            f"# TYPE llamacpp:{name} {kind}\nllamacpp:{name} {value}\n"
-            for (name, kind), value in ((key.split(), value) for key, value in figures.items())
-        )
-        return "".join(lines).encode()
 
     def _control(self, line: Line, request: Recorded, path: str) -> None:
         if path == "/control/requests":
@@ -145,13 +149,23 @@ def _error(line: Line, status: int, message: str, path: str) -> None:
     line.reply(status, orjson.dumps(voice.refuse(status, message)))
 
 
+def _reply(line: Line, answer: Answer) -> None:
+    status, document = answer
+    line.reply(status, b"" if document is None else orjson.dumps(document))
+
+
 def _has_key(request: Recorded, key: str) -> bool:
     return request.header("authorization") == f"Bearer {key}" or request.header("x-api-key") == key
 
 
 def _models(script: Script) -> dict[str, object]:
-    meta = {"n_ctx": script.context, "n_ctx_train": script.context, "n_params": 0, "size": script.memory_mb * 2**20}
-    model = {"id": script.shown_id or script.id, "object": "model", "created": 0, "owned_by": "scripted", "meta": meta}
+    model: dict[str, object] = {"id": script.shown_id or script.id, "object": "model", "created": 0}
+    if script.engine == "llama.cpp":
+        size = script.memory_mb * 2**20
+        meta = {"n_ctx": script.context, "n_ctx_train": script.context, "n_params": 0, "size": size}
+        model |= {"owned_by": "scripted", "meta": meta}
+    else:
+        model |= {"owned_by": script.engine, "max_model_len": script.context}
     return {"object": "list", "data": [model]}
 
 

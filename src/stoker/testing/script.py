@@ -29,6 +29,9 @@ class Script:
     context: int = _says(4096, "context in tokens, as /props and /v1/models show it")
     slots: int = _says(4, "parallel sequences, as /props shows it")
     api_key: str | None = _says(None, "key that all paths but /health and /control want (401 otherwise)")
+    engine: str = _says(
+        "llama.cpp", "whose paths and metrics it has besides inference", one_of=("llama.cpp", "vllm", "sglang")
+    )
 
     # How it starts and stops; the ones marked *program* need a process of its own
     listen_after: float = _says(0.0, "program: delay before it listens at all")
@@ -42,7 +45,7 @@ class Script:
     ignore_sigterm: bool = _says(False, "program: SIGTERM does nothing")
     stop_after: float = _says(0.0, "program: delay from SIGTERM to the end")
     wrapper: bool = _says(False, "program: a parent, as a shell script is, starts the server and waits for it")
-    memory_mb: int = _says(0, "program: megabytes to allocate and touch before it listens")
+    memory_mb: int = _says(0, "megabytes to hold, really, from when it listens; a sleep gives them back")
 
     # What a reply is
     tokens: int = _says(20, "tokens of a reply; the request's own limit cuts it, with finish reason length")
@@ -69,6 +72,13 @@ class Script:
     die_how: str = _says("close", "how it dies", one_of=("close", "reset", "end"))
     stall_after: int | None = _says(None, "send nothing more after N steps, and keep the connection")
     endless_mb: int = _says(0, "a reply of this many megabytes instead of tokens")
+
+    # Faults of engines that sleep (vllm, sglang)
+    can_sleep: bool = _says(True, "has the paths to sleep and to wake; without: 404")
+    sleep_frees: bool = _says(True, "a sleep gives the memory back; without: 200, and it holds all")
+    wake_restores: bool = _says(True, "what was read again, or kept, is right after waking; without: gibberish")
+    hide_metrics: str = _says("", "metrics to leave out: names, commas between")
+    rename_metrics: str = _says("", "metrics under other names: old=new, commas between")
 
     # Framing
     framing: str = _says(

@@ -31,16 +31,13 @@ def main(arguments: list[str] | None = None) -> int:
     if script.exit_code is not None and script.crash_after is None:
         _say_last(script)
         return script.exit_code
-    ballast = bytearray(script.memory_mb * 2**20)  # CPython writes the zeros: the pages are really there
     loop_factory = None
     if options.uvloop:
         import uvloop
 
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        code = runner.run(_serve(script, options.host, options.port))
-    del ballast
-    return code
+        return runner.run(_serve(script, options.host, options.port))
 
 
 async def _serve(script: Script, host: str, port: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from stoker.testing.ballast import Ballast
 from stoker.testing.line import Line
 from stoker.testing.record import Books, Counters, Recorded
 from stoker.testing.routes import Routes
@@ -37,6 +38,7 @@ class ScriptedServer:
         self.port = port
         self._now = now
         self.books = Books()
+        self.ballast = Ballast()
         self.lines: set[Line] = set()
         self._server: asyncio.Server | None = None
 
@@ -59,7 +61,8 @@ class ScriptedServer:
 
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken. The time of `ready_after` starts here."""
-        routes = Routes(self, self._now)
+        routes = Routes(self, self._now, self.ballast)
+        self.ballast.hold(self.script.memory_mb)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: Line(self, routes.answer), self.host, self.port, backlog=_BACKLOG
@@ -75,6 +78,7 @@ class ScriptedServer:
         for line in list(self.lines):
             line.abort()
         await self.until(lambda counters: not counters.connections)
+        self.ballast.drop()
         await server.wait_closed()
 
     async def __aenter__(self) -> Self:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.engines.last_words import LENGTH, last_words
+from stoker.fleet.engines.failures import Kind
+from stoker.fleet.engines.last_words import LENGTH, LastWords, last_words
 
 
-def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> tuple[str, str]:
+def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> LastWords:
     (directory / "log").write_text(text)
     return last_words(directory / "log", start, secrets)
 
@@ -22,11 +23,11 @@ def test_escapes_control_characters_noise_and_repeats_are_left_out(tmp_path: Pat
 def test_only_this_starts_words_count(tmp_path: Path) -> None:
     assert said(tmp_path, "old\nnew\n", start=4)[0] == "new"
     assert said(tmp_path, "after rotation\n", start=10_000)[0] == "after rotation"
-    assert last_words(tmp_path / "nothing", 0) == ("", "")
+    assert last_words(tmp_path / "nothing", 0) == LastWords("", "")
 
 
 def test_long_lines_are_cut_from_the_front(tmp_path: Path) -> None:
-    text, _ = said(tmp_path, "first\n" + "x" * 700 + "\n" + "y" * 2000 + "the end\n")
+    text = said(tmp_path, "first\n" + "x" * 700 + "\n" + "y" * 2000 + "the end\n").text
     assert len(text) == LENGTH
     assert text.endswith("the end")
 
@@ -49,3 +50,20 @@ def test_secrets_are_covered(tmp_path: Path) -> None:
 def test_what_we_have_seen_before_comes_with_advice(tmp_path: Path, line: str, advice: str) -> None:
     hint = said(tmp_path, f"{line}\nexiting\n")[1]
     assert (advice in hint) if advice else hint == ""
+
+
+def test_the_failure_is_named_and_shows_no_secret(tmp_path: Path) -> None:
+    found = said(tmp_path, "CUDA out of memory on sesame\nbye\n", secrets=("sesame",))
+    assert found.failure is not None
+    assert (found.failure.kind, found.failure.evidence) == (Kind.OUT_OF_MEMORY, "CUDA out of memory on ***")
+    assert found.hint == found.failure.advice
+
+
+def test_a_cause_is_found_above_the_tracebacks_of_those_who_waited_for_it(tmp_path: Path) -> None:
+    tracebacks = "".join(f"(APIServer pid=7) frame {number}\n" for number in range(80))
+    log = f"(EngineCore pid=8) torch.OutOfMemoryError: CUDA out of memory.\n{tracebacks}"
+    found = said(tmp_path, f"{log}RuntimeError: Engine core initialization failed.\n")
+    assert found.failure is not None
+    assert found.failure.kind is Kind.OUT_OF_MEMORY
+    assert found.text.startswith("(EngineCore pid=8) torch.OutOfMemoryError: CUDA out of memory. | (APIServer pid=7)")
+    assert found.text.endswith("Engine core initialization failed.")

@@ -647,3 +647,23 @@ def test_what_was_found_too_late_is_not_asked_for_twice() -> None:
     stage.to(stage.now + 10.0)
     assert len(stage.looks) == 1
     assert [s.target for s in stage.swaps] == ["b"]
+
+
+def test_a_serve_that_dies_for_want_of_memory_makes_way_for_its_fallback() -> None:
+    stage = Stage(serve("big", fallback="small", max_active=1), serve("small"))
+    stage.load("big")
+    stage.request("big")
+    waiting = stage.request("big")
+    stage.take(stage.scheduler.on_exit("big", stage.now, "ended by SIGKILL", "out_of_memory"))
+    assert stage.refused[waiting].code == "out_of_memory"
+    assert [s.target for s in stage.swaps] == ["small"]
+    assert stage.refused[stage.request("big")].code == "out_of_memory"
+
+
+def test_a_serve_that_dies_for_want_of_memory_and_has_no_fallback_is_started_again() -> None:
+    stage = Stage(serve("big"))
+    stage.load("big", 1.0)
+    stage.to(100.0)
+    stage.take(stage.scheduler.on_exit("big", stage.now, "ended by SIGKILL", "out_of_memory"))
+    stage.request("big")
+    assert [s.target for s in stage.swaps] == ["big"]

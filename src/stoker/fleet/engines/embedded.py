@@ -20,6 +20,16 @@ _PR_SET_PDEATHSIG = 1
 _REFUSED = 2
 _FAILED = 1
 _LOG_LAG = 0.2
+_CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
+_SAMPLERS: dict[str, tuple[str, str, type[int] | type[float]]] = {
+    "--temp": ("temp", "TEMP", float),
+    "--top-k": ("top_k", "TOP_K", int),
+    "--top-p": ("top_p", "TOP_P", float),
+    "--min-p": ("min_p", "MIN_P", float),
+    "--repeat-penalty": ("penalty_repeat", "PENALTY_REPEAT", float),
+}
+"""Option -> llama.cpp's field, its mark among what was set on purpose, and its type."""
 
 
 class _Refused(Exception):
@@ -57,7 +67,7 @@ def _parser() -> _Parser:
     ours("--host", default="127.0.0.1")
     ours("--port", type=int, required=True)
     ours("--parent", type=int, default=None)
-    ours("--metrics", action="store_true", default=True)
+    ours("--metrics", action="store_true")
     ours("--no-slots", dest="slots", action="store_false", default=False)
     ours("-np", "--parallel", type=int, default=1, help="sequences at once")
     ours("-c", "--ctx-size", type=int, default=0, help="context of all sequences together")
@@ -71,7 +81,16 @@ def _parser() -> _Parser:
     ours("--slots", action="store_true", help="GET /slots")
     ours("--slot-save-path", default="", help="where KV caches may be saved")
     ours("--cache-ram", type=int, default=64, help="MiB of prompt cache")
-    ours("--temp", type=float, default=None, help="temperature where a request names none")
+    ours("-ctk", "--cache-type-k", choices=_CACHE_TYPES, default=None, help="type of the KV cache's keys")
+    ours("-ctv", "--cache-type-v", choices=_CACHE_TYPES, default=None, help="type of the KV cache's values")
+    ours("-fa", "--flash-attn", choices=("on", "off", "auto"), default="auto", help="flash attention")
+    ours("--no-cache-prompt", dest="cache_prompt", action="store_false", help="forget prompts")
+    ours("--chat-template", default=None, help="a chat template by its name")
+    ours("--chat-template-file", default=None, help="a chat template")
+    ours("--reasoning", choices=("on", "off", "auto"), default="auto", help="thinking before the answer")
+    ours("--reasoning-format", choices=_FORMATS, default=None, help="where thinking goes")
+    for option, (_, _, kind) in _SAMPLERS.items():
+        ours(option, type=kind, default=None, help="sampling where a request names none")
     ours("--no-warmup", dest="warmup", action="store_false", help="no empty run before ready")
     ours("--sleep-idle-seconds", type=int, default=None, help="seconds of idleness before the engine sleeps")
     return parser
@@ -95,6 +114,8 @@ def main(words: Sequence[str]) -> int:
         return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install xllamacpp`")
     try:
         server = xllamacpp.Server(_parameters(xllamacpp, options))  # returns once the model is loaded and it listens
+    except OSError as error:
+        return _say(_FAILED, f"{error.filename} cannot be read: {error.strerror}")
     except RuntimeError:
         # llama.cpp writes its log from a thread that nobody can join; what it has not written yet, we would cut off.
         time.sleep(_LOG_LAG)
@@ -129,8 +150,14 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     ):
         if option is not None:
             setattr(params, field, option)
-    if options.temp is not None:
-        params.sampling.temp = options.temp
+    params.cache_prompt = options.cache_prompt
+    for kind, field in ((options.cache_type_k, "cache_type_k"), (options.cache_type_v, "cache_type_v")):
+        if kind is not None:
+            setattr(params, field, getattr(xllamacpp.ggml_type, f"GGML_TYPE_{kind.upper()}"))
+    attention = {"on": "ENABLED", "off": "DISABLED", "auto": "AUTO"}[options.flash_attn]
+    params.flash_attn_type = getattr(xllamacpp.llama_flash_attn_type, f"LLAMA_FLASH_ATTN_TYPE_{attention}")
+    _set_sampling(xllamacpp, params, options)
+    _set_chat(xllamacpp, params, options)
     pooling = options.pooling or ("rank" if options.rerank else None)
     if pooling is not None:
         params.pooling_type = getattr(xllamacpp.llama_pooling_type, f"LLAMA_POOLING_TYPE_{pooling.upper()}")
@@ -138,6 +165,31 @@ def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     if key:
         params.api_keys = [key]
     return params
+
+
+def _set_sampling(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
+    """What is not marked as set on purpose, the model's own recommendation replaces."""
+    for option, (field, mark, _) in _SAMPLERS.items():
+        value = getattr(options, option.strip("-").replace("-", "_"))
+        if value is not None:
+            setattr(params.sampling, field, value)
+            bit = getattr(xllamacpp.common_params_sampling_config, f"COMMON_PARAMS_SAMPLING_CONFIG_{mark}")
+            params.sampling.user_sampling_config |= int(bit)
+
+
+def _set_chat(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
+    """Raises OSError for a template that cannot be read."""
+    if options.chat_template_file is not None:
+        with open(options.chat_template_file, encoding="utf-8") as file:
+            params.chat_template = file.read()
+    elif options.chat_template is not None:
+        params.chat_template = options.chat_template
+    if options.reasoning != "auto":
+        params.enable_reasoning = int(options.reasoning == "on")
+        params.default_template_kwargs = {"enable_thinking": "true" if options.reasoning == "on" else "false"}
+    if options.reasoning_format is not None:
+        name = options.reasoning_format.upper().replace("-", "_")
+        params.reasoning_format = getattr(xllamacpp.common_reasoning_format, f"COMMON_REASONING_FORMAT_{name}")
 
 
 def _tie_to(parent: int) -> bool:

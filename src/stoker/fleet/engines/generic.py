@@ -11,6 +11,8 @@ from stoker.fleet.engines.launch import Launch, Place, find_command, missing_com
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 
+_KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
+
 
 def launch(serve: Serve, place: Place) -> Launch:
     """`{name}` is the served name: what /v1/models has to show. `{{...}}` and other braces stay (templates, JSON)."""
@@ -25,10 +27,10 @@ def launch(serve: Serve, place: Place) -> Launch:
     words = serve.cmd or ()
     filled = tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in (*words, *serve.extra_args))
     command = find_command(serve, filled[0]) or filled[0]
-    # llama-server, however it is wrapped, takes its key from here; `{key}` on a command line shows in `ps`.
-    is_llama = serve.engine == "llama.cpp"
-    environment = {"LLAMA_API_KEY": place.key} if is_llama else {}
-    takes_key = is_llama or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
+    # These engines, however they are wrapped, take their key from here; `{key}` on a command line shows in `ps`.
+    variable = _KEY_VARIABLES.get(serve.engine)
+    environment = {variable: place.key} if variable is not None else {}
+    takes_key = bool(variable) or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
     return Launch((command, *filled[1:]), environment, takes_key)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stoker.domain.serve import Serve
+
+_NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,22 @@ def find_command(serve: Serve, command: str) -> str | None:
         path = os.path.join(serve.directory, command)
         return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
     return shutil.which(command, path=serve.env.get("PATH", os.environ.get("PATH", os.defpath)))
+
+
+def find_engine(serve: Serve, command: str) -> str | None:
+    """As `find_command` for a name; after PATH, beside our own interpreter: where `pip install` puts it."""
+    beside = os.path.join(os.path.dirname(sys.executable), command)
+    return find_command(serve, command) or find_command(serve, beside)
+
+
+def own_address(serve: Serve) -> str | None:
+    """The address by which the parts of an engine on several machines find this one: the one that it listens on.
+
+    None where there are no such parts, or where it listens on no address that another machine could use.
+    """
+    if serve.tuning.rendezvous is None or serve.host in _NOWHERE or serve.host.startswith("127."):
+        return None
+    return serve.host
 
 
 def missing_command(serve: Serve, command: str) -> str:

@@ -4,15 +4,68 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import embedded, weights
+from stoker.fleet.engines import embedded, weights, words
 from stoker.fleet.engines.launch import Launch, Place, find_command
+from stoker.fleet.engines.words import CACHE_TYPES, Words, option, switch
 
 SERVER = "llama-server"
 _MODULE = "stoker.fleet.engines.embedded"
 _INSTALL = "`pip install xllamacpp`"
+_SAMPLERS = {
+    "temperature": "--temp",
+    "top_p": "--top-p",
+    "top_k": "--top-k",
+    "min_p": "--min-p",
+    "repetition_penalty": "--repeat-penalty",
+}
+
+
+def _template(given: str) -> tuple[str, str]:
+    return ("--chat-template-file" if words.is_file_name(given) else "--chat-template", given)
+
+
+def _sampling(given: Mapping[str, float]) -> list[str]:
+    return [word for key, value in given.items() for word in (_SAMPLERS[key], words.number(value))]
+
+
+_ATTENTION = {"flash": "on", "none": "off"}
+_FORMATS = ("none", "auto", "deepseek", "deepseek-legacy")
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "kv_cache_type": CACHE_TYPES,
+    "attention_backend": tuple(_ATTENTION),
+    "reasoning_parser": _FORMATS,
+}
+WORDS: Words = {
+    "context": option("-c"),
+    "parallel": option("-np"),
+    "threads": option("-t"),
+    "gpu_layers": option("-ngl"),
+    "batched_tokens": option("-b"),
+    "kv_cache_type": lambda given: ("-ctk", given, "-ctv", given),
+    "attention_backend": lambda given: ("-fa", _ATTENTION[given]),
+    "prefix_caching": switch(off=("--no-cache-prompt",)),
+    "reasoning_parser": option("--reasoning-format"),
+    "chat_template": _template,
+    "thinking": switch(("--reasoning", "on"), ("--reasoning", "off")),
+    "sampling": _sampling,
+    "metrics": switch(("--metrics",)),
+}
+INSTEAD: Mapping[str, str] = {
+    "tensor_parallel": 'it uses all devices that it sees; `extra_args = ["--split-mode", "row"]` splits each layer',
+    "pipeline_parallel": "it spreads its layers over all devices that it sees",
+    "memory_fraction": "set `gpu_layers`, or leave it out: it takes as many layers as fit",
+    "dtype": "it is in the GGUF file: take another file",
+    "quantization": "it is in the GGUF file: take another file",
+    "graphs": "take it out",
+    "tool_parser": "it reads tool calls as the chat template says",
+    "rendezvous": "take it out: it runs on one machine",
+    "trust_remote_code": "take it out: a GGUF file holds no code",
+}
 
 
 def launch(serve: Serve, place: Place) -> Launch:
@@ -33,7 +86,26 @@ def launch(serve: Serve, place: Place) -> Launch:
 
 
 def problems(serve: Serve) -> list[str]:
-    return [*weights.problems(serve), *_engine_problems(serve)]
+    """What stands in the way of a start: one sentence each. Milliseconds."""
+    return [
+        *weights.problems(serve),
+        *words.template_problems(serve),
+        *unsupported(serve),
+        *_engine_problems(serve),
+    ]
+
+
+def unsupported(serve: Serve) -> list[str]:
+    """One sentence for each key, or value, that llama.cpp cannot express. Pure."""
+    found = words.unsupported(serve, WORDS, INSTEAD)
+    for key, choices in _CHOICES.items():
+        given = getattr(serve.tuning, key)
+        for value in given if isinstance(given, tuple) else [given]:
+            if value is not None and value not in choices:
+                found.append(
+                    f"serve '{serve.name}': llama.cpp has no `{key}` {value}: it is one of {', '.join(choices)}"
+                )
+    return found
 
 
 def _engine_problems(serve: Serve) -> list[str]:
@@ -57,11 +129,6 @@ def _engine_problems(serve: Serve) -> list[str]:
 
 def _options(serve: Serve, place: Place) -> list[str]:
     options = ["-m", serve.model, "--alias", serve.served_name or serve.name]
-    options += ["--host", serve.host, "--port", str(place.port), "-np", str(serve.parallel)]
-    if serve.context is not None:
-        options += ["-c", str(serve.context * serve.parallel)]
-    if serve.threads is not None:
-        options += ["-t", str(serve.threads)]
-    if serve.gpu_layers is not None:
-        options += ["-ngl", str(serve.gpu_layers)]
-    return [*options, "--metrics", "--no-slots"]
+    options += ["--host", serve.host, "--port", str(place.port)]
+    shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences
+    return [*options, *words.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)), "--no-slots"]

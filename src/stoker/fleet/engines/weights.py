@@ -9,6 +9,7 @@ from stoker.domain.serve import Serve
 
 _MAGIC = b"GGUF"
 _POINTER = b"version https://git-lfs"
+_DESCRIPTIONS = ("config.json", "params.json")
 _PART = re.compile(r"^(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf$")
 
 
@@ -19,6 +20,24 @@ def problems(serve: Serve) -> list[str]:
     """
     paths = [path for path in _parts(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
     return [problem for path in paths if (problem := _problem(serve, path))]
+
+
+def directory_problems(serve: Serve) -> list[str]:
+    """What is wrong with a model for vLLM or SGLang: a directory as the hub has it, a GGUF file, or a hub id."""
+    path = serve.model
+    if not os.path.isabs(path):  # a hub id: the engine fetches it
+        return []
+    if not os.path.exists(path):
+        return [missing(serve, path)]
+    if os.path.isfile(path):
+        problem = _problem(serve, path)
+        return [problem] if problem else []
+    if not any(os.path.exists(os.path.join(path, name)) for name in _DESCRIPTIONS):
+        return [
+            f"the weights of serve '{serve.name}' in {path} have no config.json: take the directory that has one, or "
+            "download it again"
+        ]
+    return []
 
 
 def missing(serve: Serve, path: str) -> str:

@@ -46,8 +46,8 @@ def removed(serve: Serve) -> StokerError:
     )
 
 
-def exited(serve: Serve, detail: str) -> StokerError:
-    return StartFailed(f"serve '{serve.name}' ended by itself{': ' + detail if detail else ''}", code="exited")
+def exited(serve: Serve, detail: str, code: str) -> StokerError:
+    return StartFailed(f"serve '{serve.name}' ended by itself{': ' + detail if detail else ''}", code=code or "exited")
 
 
 def backing_off(error: StokerError, remaining: float) -> StokerError:

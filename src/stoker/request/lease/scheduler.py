@@ -105,8 +105,11 @@ class Scheduler(Settling):
             commands += self._failed(target, swap, now, error)
         return commands + self.settle(now)
 
-    def on_exit(self, name: str, now: float, detail: str = "") -> list[Command]:
-        """A serve that was ready has ended by itself."""
+    def on_exit(self, name: str, now: float, detail: str = "", code: str = "") -> list[Command]:
+        """A serve that was ready has ended by itself. `code` names the failure, where it is known.
+
+        Where its device is not up to it, who waits is refused, and its `fallback` comes up for whoever asks again.
+        """
         seat = self.seats.get(name)
         if seat is None or seat.phase not in (Phase.READY, Phase.DRAINING):
             if seat is not None and seat.phase is Phase.STOPPING:
@@ -114,7 +117,7 @@ class Scheduler(Settling):
             return []  # a start or a stop reports through on_swap_done
         seat.leases.clear()
         seat.active = 0
-        seat.last_error = refusals.exited(seat.serve, detail)
+        seat.last_error = error = refusals.exited(seat.serve, detail, code)
         if seat.phase is Phase.DRAINING:
             seat.exited = True
             return self.settle(now)
@@ -124,6 +127,11 @@ class Scheduler(Settling):
         else:
             seat.crashes = 0
         commands = self.stopped(seat)
+        fallback = self.seats.get(seat.serve.fallback or "")
+        if code in BEYOND_THE_DEVICE and fallback is not None:
+            seat.backoff_until = now + BACKOFF_CAP
+            commands += self.refuse_all(seat, refusals.backing_off(error, BACKOFF_CAP))
+            self.restore(fallback, SwapKind.RESTORE, now)
         for waiter in seat.queue.values():
             self.wait_for_load(seat, waiter, now)
         return commands + self.settle(now)

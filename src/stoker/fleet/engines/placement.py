@@ -1,0 +1,67 @@
+"""Where weights and caches may lie: under the vault root and nowhere else, once that rule is on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from stoker.domain.serve import Driver, Serve
+
+_COMMON = {"XDG_CACHE_HOME": "", "CUDA_CACHE_PATH": "cuda"}
+_TORCH = {
+    "HF_HOME": "huggingface",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+}
+_CACHES: Mapping[str, Mapping[str, str]] = {
+    "llama.cpp": {**_COMMON, "LLAMA_CACHE": "llama.cpp"},
+    "vllm": {**_COMMON, **_TORCH, "VLLM_CACHE_ROOT": "vllm"},
+    "sglang": {**_COMMON, **_TORCH, "SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"},
+    "openai": {**_COMMON, **_TORCH},
+}
+"""Engine -> variable -> folder below the serve's own cache folder."""
+_FOLDER = ".cache"
+_ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE)
+"""What we do not give its environment: it has a file system of its own."""
+
+
+def caches(engine: str, vault: str, serve_name: str) -> dict[str, str]:
+    """The variables by which an engine and its kernels are told where to keep their caches. Creates nothing."""
+    root = os.path.join(vault, _FOLDER, serve_name)
+    return {name: os.path.join(root, folder) if folder else root for name, folder in _CACHES[engine].items()}
+
+
+def placed(serve: Serve, vault: str) -> Serve:
+    """The serve with its caches under the vault; what its own `env` says stays, and `placement_problems` judges it."""
+    if serve.driver in _ELSEWHERE:
+        return serve
+    return replace(serve, env={**caches(serve.engine, vault, serve.name), **serve.env})
+
+
+def placement_problems(serve: Serve, vault: str) -> list[str]:
+    """One sentence for each path of the serve that lies outside the vault. Symlinks are followed; a hub id is no path.
+
+    Looks at the file system, for milliseconds. Nothing that is looked at has to exist.
+    """
+    if serve.driver in _ELSEWHERE:
+        return []
+    known = {name for table in _CACHES.values() for name in table}
+    paths = {"model": serve.model} | {f"env.{name}": path for name, path in serve.env.items() if name in known}
+    root = os.path.realpath(vault)
+    return [
+        f"serve '{serve.name}': `{key}` is {path}{_really(path)}, outside the vault {vault}: move it there, "
+        "or set `placement = false` in [paths]"
+        for key, path in paths.items()
+        if os.path.isabs(path) and not _is_under(os.path.realpath(path), root)
+    ]
+
+
+def _is_under(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _really(path: str) -> str:
+    real = os.path.realpath(path)
+    return "" if real == os.path.normpath(path) else f" (really {real})"

@@ -1,0 +1,89 @@
+"""SGLang: the command line of `python -m sglang.launch_server`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+
+from stoker.domain.serve import Serve
+from stoker.fleet.engines import backends, weights, words
+from stoker.fleet.engines.launch import Launch, Place, find_command, find_engine, own_address
+from stoker.fleet.engines.names import name_problem
+from stoker.fleet.engines.words import Words, document, option, switch, template_switch
+
+COMMAND = "sglang"
+_MODULE = "sglang.launch_server"
+
+WORDS: Words = {
+    "context": option("--context-length"),
+    "parallel": option("--max-running-requests"),
+    "tensor_parallel": option("--tensor-parallel-size"),
+    "pipeline_parallel": option("--pipeline-parallel-size"),
+    "memory_fraction": option("--mem-fraction-static"),
+    "batched_tokens": option("--chunked-prefill-size"),
+    "dtype": option("--dtype"),
+    "quantization": option("--quantization"),
+    "kv_cache_type": option("--kv-cache-dtype"),
+    "attention_backend": option("--attention-backend"),
+    "prefix_caching": switch(off=("--disable-radix-cache",)),
+    "graphs": switch(off=("--disable-cuda-graph",)),
+    "tool_parser": option("--tool-call-parser"),
+    "reasoning_parser": option("--reasoning-parser"),
+    "chat_template": option("--chat-template"),
+    "thinking": template_switch("--default-chat-template-kwargs"),
+    "sampling": document("--preferred-sampling-params"),
+    "rendezvous": option("--dist-init-addr"),
+    "trust_remote_code": switch(("--trust-remote-code",)),
+    "metrics": switch(("--enable-metrics",)),
+}
+INSTEAD = words.ON_GPU
+
+
+def launch(serve: Serve, place: Place) -> Launch:
+    """SGLang takes its key on the command line only, where every user of the machine can read it."""
+    argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
+    argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
+    argv += words.render(serve, WORDS, backends.chosen(serve))
+    if serve.sleep_level is not None:
+        # Without the copy in host memory, what comes back after a release is whatever lay in the memory.
+        argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
+    address = own_address(serve)  # else it looks for one, and may find a public one
+    environment = {"SGLANG_HOST_IP": address} if address is not None else {}
+    return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
+
+
+def problems(serve: Serve) -> list[str]:
+    """What stands in the way of a start: one sentence each. Milliseconds."""
+    found = [] if _command(serve) else [_missing(serve)]
+    refused = name_problem(serve.engine, serve.served_name or serve.name)
+    found += [refused] if refused else []
+    found += weights.directory_problems(serve) + words.template_problems(serve)
+    return [*found, *backends.problems(serve), *unsupported(serve)]
+
+
+def unsupported(serve: Serve) -> list[str]:
+    """One sentence for each key that SGLang cannot express. Pure."""
+    found = [*words.unsupported(serve, WORDS, INSTEAD), *words.cache_type_problems(serve)]
+    if serve.sleep_level not in (None, 1):
+        found.append(f"serve '{serve.name}': engine SGLang has one depth of sleep: write `sleep_level = 1`")
+    return found
+
+
+def _command(serve: Serve) -> tuple[str, ...] | None:
+    """1. the interpreter that the command `sglang` belongs to  2. that command alone  3. our own interpreter  4. none
+
+    `sglang serve` looks for more than language models, and asks the hub about it: the module does not.
+    """
+    script = find_engine(serve, COMMAND)
+    if script is not None:
+        python = os.path.join(os.path.dirname(os.path.realpath(script)), "python3")
+        return (python, "-m", _MODULE) if find_command(serve, python) else (script, "serve")  # 1, 2
+    return (sys.executable, "-P", "-m", _MODULE) if find_spec("sglang") is not None else None  # 3, 4
+
+
+def _missing(serve: Serve) -> str:
+    return (
+        f"serve '{serve.name}' needs SGLang, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or add "
+        "the directory that it is in to `env.PATH`"
+    )

@@ -1,0 +1,182 @@
+"""Sleeping and waking by the engines' own verbs, in their own order, and failures that say what was answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from stoker.fleet.engines import http, memory_verbs
+from stoker.fleet.engines.http import Address
+from stoker.fleet.engines.memory_verbs import VerbFailed
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
+
+Story = Callable[[ScriptedServer, Address], Coroutine[Any, Any, None]]
+
+
+def told(script: Script, story: Story) -> list[str]:
+    """The paths that were asked for, in order."""
+
+    async def main() -> list[str]:
+        async with ScriptedServer(script) as server:
+            await story(server, Address(server.host, server.port, key=script.api_key))
+            return [request.path for request in server.requests]
+
+    return asyncio.run(main())
+
+
+async def song(address: Address) -> Any:
+    answer = await http.ask(address, "/v1/completions", {"prompt": "x", "max_tokens": 3})
+    return answer.json()["choices"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "level", "paths"),
+    [
+        ("vllm", 1, ["/sleep?level=1&sleep_level=1", "/wake_up"]),
+        (
+            "vllm", 2,
+            ["/sleep?level=2&sleep_level=2", "/wake_up?tags=weights", "/collective_rpc", "/wake_up?tags=kv_cache"],
+        ),
+        ("sglang", 1, ["/release_memory_occupation", "/resume_memory_occupation"]),
+    ],
+)  # fmt: skip
+def test_it_gives_its_memory_back_and_sings_the_same_song_after_waking(
+    engine: str, level: int, paths: list[str]
+) -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        before = await song(address)
+        await memory_verbs.sleep(address, engine, level)
+        assert server.ballast.megabytes == 0
+        await memory_verbs.wake(address, engine, level)
+        assert server.ballast.megabytes == 2
+        assert await song(address) == before
+
+    asked = told(Script(engine=engine, memory_mb=2, api_key="sesame"), story)
+    assert [path for path in asked if not path.startswith("/v1")] == paths
+
+
+def test_a_200_is_believed_here_and_so_its_caller_measures() -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        await memory_verbs.sleep(address, "vllm", 1)
+        assert server.ballast.megabytes == 2
+
+    told(Script(engine="vllm", memory_mb=2, sleep_frees=False), story)
+
+
+@pytest.mark.parametrize(("engine", "needs"), [("vllm", "--enable-sleep-mode"), ("sglang", "--enable-memory-saver")])
+def test_an_engine_that_was_started_without_the_verbs_is_named_with_what_it_lacks(engine: str, needs: str) -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        for verb in (memory_verbs.sleep, memory_verbs.wake):
+            with pytest.raises(VerbFailed, match=f"answered 404: the engine runs without `{needs}`"):
+                await verb(address, engine, 1)
+
+    told(Script(engine=engine, can_sleep=False), story)
+
+
+def test_a_refusal_says_what_was_answered() -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        with pytest.raises(VerbFailed, match=r"POST /sleep\?level=1&sleep_level=1 answered 503: .*Loading model"):
+            await memory_verbs.sleep(address, "vllm", 1)
+
+    told(Script(engine="vllm", never_ready=True), story)
+
+
+def test_no_answer_is_a_failure_too() -> None:
+    async def main() -> None:
+        async with ScriptedServer(Script()) as server:
+            nobody = Address(server.host, server.port)
+        with pytest.raises(VerbFailed, match="nothing listens on port"):
+            await memory_verbs.wake(nobody, "vllm", 1)
+        assert await memory_verbs.is_asleep(nobody, "vllm") is None
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("engine", "level"), [("llama.cpp", 1), ("openai", 1), ("vllm", 3), ("sglang", 2)])
+def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        for verb in (memory_verbs.sleep, memory_verbs.wake):
+            with pytest.raises(VerbFailed, match=f"engine {engine} has no verb"):
+                await verb(address, engine, level)
+
+    assert told(Script(), story) == []
+
+
+def test_what_an_engine_says_of_its_sleep_is_told_and_silence_is_unknown() -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        assert await memory_verbs.is_asleep(address, "vllm") is False
+        await memory_verbs.sleep(address, "vllm", 1)
+        assert await memory_verbs.is_asleep(address, "vllm") is True
+        server.script = Script(engine="vllm", can_sleep=False)
+        assert await memory_verbs.is_asleep(address, "vllm") is None
+        assert await memory_verbs.is_asleep(address, "sglang") is None
+
+    told(Script(engine="vllm"), story)
+
+
+def test_llama_cpp_tells_it_with_its_properties() -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        assert await memory_verbs.is_asleep(address, "llama.cpp") is False
+
+    assert told(Script(), story) == ["/props"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_requests_in_flight_are_given_up_on_command(engine: str) -> None:
+    async def story(server: ScriptedServer, address: Address) -> None:
+        async def hang() -> None:
+            with pytest.raises(http.NoAnswer):
+                await song(address)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(hang())
+            await server.until(lambda counters: counters.in_flight == 1)
+            await memory_verbs.abort(address, engine)
+
+    told(Script(engine=engine, stall_after=-1), story)
+
+
+def answering(missing: str, then: Callable[[Address], Awaitable[None]]) -> list[str]:
+    """The requests' first lines and bodies, to a server that knows all paths but one."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            text = (await reader.read(65536)).decode()
+            head, _, body = text.partition("\r\n\r\n")
+            seen.append(f"{head.split(' ')[1]} {body}")
+            status = 404 if text.startswith(f"POST {missing} ") else 200
+            writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            await then(Address("127.0.0.1", server.sockets[0].getsockname()[1]))
+
+    asyncio.run(main())
+    return seen
+
+
+def test_a_vllm_without_the_verb_to_abort_is_paused_and_resumed() -> None:
+    seen = answering("/abort_requests", lambda address: memory_verbs.abort(address, "vllm"))
+    assert [line.split()[0] for line in seen] == ["/abort_requests", "/pause?mode=abort", "/resume"]
+
+
+def test_one_request_is_named_and_never_all_given_up_in_its_stead() -> None:
+    assert answering("", lambda address: memory_verbs.abort(address, "sglang", "r1")) == [
+        '/abort_request {"rid": "r1"}'
+    ]
+    assert answering("", lambda address: memory_verbs.abort(address, "vllm", "r1")) == [
+        '/abort_requests {"request_ids": ["r1"]}'
+    ]
+    with pytest.raises(VerbFailed):
+        answering("/abort_requests", lambda address: memory_verbs.abort(address, "vllm", "r1"))
+
+
+def test_an_engine_without_any_verb_to_abort_says_what_does_it() -> None:
+    with pytest.raises(VerbFailed, match="closing their connections does it"):
+        asyncio.run(memory_verbs.abort(Address("127.0.0.1", 1), "llama.cpp"))
