@@ -1,4 +1,4 @@
-"""Cancel the flow's task at each of its awaits in turn: nothing is left, whatever it stood at."""
+"""Cancel a request at each of its awaits in turn: nothing is left, whatever it stood at."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.conductor import Conductor
 from stoker.flow import Call, Flow
 from stoker.request.accept.door import OPEN, Caller
+from stoker.request.accept.turn import Turn
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
 from stoker.testing.fleet import FakeFleet
@@ -25,14 +26,31 @@ LIMIT = 60
 
 
 class MemoryWire:
-    """A client that takes everything."""
+    """A client that sends its body in two pieces, and takes everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: bool) -> None:
+        flag = b"true" if stream else b"false"
+        self._pieces = [b'{"model":"a","stream":%b,' % flag, b'"filler":"%b"}' % (b"x" * 1000)]
+        self._come: list[bytes] = []
+        self.path = "/v1/chat/completions"
+        self.headers: dict[bytes, bytes] = {}
+        self.given: list[tuple[bytes, bytes]] = []
+        self.received = 0
+        self.is_whole = False
         self.is_lost = self.is_paused = False
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self.ends = 0
         self.status = 0
+
+    async def more(self) -> None:
+        await asyncio.sleep(0)
+        self._come.append(self._pieces.pop(0))
+        self.received += len(self._come[-1])
+        self.is_whole = not self._pieces
+
+    def take_body(self) -> bytes:
+        return b"".join(self._come)
 
     def start(self, status: int, headers: Any, length: int | None = None) -> None:
         self.status = status
@@ -53,12 +71,13 @@ class MemoryWire:
 
 
 class Stepper:
-    """Runs a coroutine and cancels its task at the n-th suspension: before, or just as, what it waits for is done."""
+    """Runs a coroutine and cancels it at the n-th suspension: before, or just as, what it waits for is done."""
 
     def __init__(self, work: Awaitable[None], at: int, late: bool) -> None:
         self._work = work
         self._at = at
         self._late = late
+        self.cancel: Callable[[], object]
         self.steps = 0
         self.was_cancelled = False
 
@@ -70,12 +89,10 @@ class Stepper:
                 self.steps += 1
                 if self.steps == self._at:
                     self.was_cancelled = True
-                    task = asyncio.current_task()
-                    assert task is not None
-                    if self._late and waits is not None:  # it is done, and the task not yet told: cancelled just then
-                        waits.add_done_callback(lambda _, task=task: task.cancel())
+                    if self._late and isinstance(waits, asyncio.Future):
+                        waits.add_done_callback(lambda _: self.cancel())  # it is done, and the request not yet told
                     else:
-                        asyncio.get_running_loop().call_soon(task.cancel)
+                        asyncio.get_running_loop().call_soon(lambda: self.cancel())
                 try:
                     value = yield waits
                 except BaseException as error:
@@ -102,16 +119,22 @@ class House:
         pool = Pool()
         conductor = Conductor([], [self.serve], fleet, LoopClock(), on_gone=pool.drop)
         flow = Flow(FrontDoor(), Names([self.serve]), conductor, pool, LoopClock(), self.decisions.append)
-        caller, wire = Caller(OPEN), MemoryWire()
+        caller, wire = Caller(OPEN), MemoryWire(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))
             if warm:
-                await self.once(flow, MemoryWire(), caller, stream)
+                await once(flow, MemoryWire(stream), caller)
                 self.decisions.clear()
-            stepper = Stepper(self.once(flow, wire, caller, stream), at, late)
-            task = group.create_task(through(stepper))
-            await asyncio.wait([task], timeout=3)
-            assert task.done(), f"hangs after a cancel at step {at}"
+            stepper = Stepper(once(flow, wire, caller), at, late)
+            running: set[Turn] = set()
+            turn = Turn(through(stepper), loop, running)
+            stepper.cancel = turn.cancel
+            try:
+                async with asyncio.timeout(3):
+                    while running:
+                        await asyncio.sleep(0)
+            except TimeoutError:
+                pytest.fail(f"hangs after a cancel at step {at}")
             for _ in range(5):
                 await asyncio.sleep(0)  # what the cancel set off: a swap under way, a connection's end
             assert conductor.statistics()["leases"] == conductor.statistics()["waiting"] == 0
@@ -133,16 +156,10 @@ class House:
                 await line.gone.wait()
         return stepper
 
-    async def once(self, flow: Flow, wire: MemoryWire, caller: Caller, stream: bool) -> None:
-        call: Call = flow.open(wire, [], b"", "/v1/chat/completions")  # type: ignore[arg-type]
-        flag = b"true" if stream else b"false"
-        pieces = [b'{"model":"a","stream":%b,' % flag, b'"filler":"%b"}' % (b"x" * 1000)]
 
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(0)
-            return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
-
-        await flow.serve(call, caller, ENDPOINTS["/v1/chat/completions"], receive, {})
+async def once(flow: Flow, wire: MemoryWire, caller: Caller) -> None:
+    call: Call = flow.open(wire)  # type: ignore[arg-type]
+    await flow.serve(call, caller, ENDPOINTS["/v1/chat/completions"])
 
 
 async def answer(asked: asyncio.Queue[Talk]) -> None:

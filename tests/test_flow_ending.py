@@ -135,7 +135,7 @@ def test_what_ends_a_request_in_the_moment_of_its_grant_is_not_lost(how: str) ->
             case "cancel":
                 assert stage.flow.cancel(call.decision.id)
             case "leave":
-                stage.flow._left(call)
+                call.leave()
             case "task":
                 (task,) = stage.state.tasks
                 task.cancel()
@@ -317,7 +317,7 @@ async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) ->
     """Socket callbacks have nobody above them: without care the request would wait for ever."""
     client, talk = await begun(stage)
     call = next(iter(stage.flow.active.values()))
-    call.reply.first_write = lambda: 1 / 0  # type: ignore[assignment]
+    call.reply._now = lambda: 1 / 0
     talk.reply({})
     reply = await client.reply()
     assert reply.status == 500

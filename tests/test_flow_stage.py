@@ -23,8 +23,8 @@ from stoker.domain.serve import Serve, Slot
 from stoker.fleet.conductor import Conductor
 from stoker.flow import Flow
 from stoker.front import Front
+from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
-from stoker.request.accept.wire import WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
 from stoker.testing.client import RawClient, compose

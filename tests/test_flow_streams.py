@@ -197,6 +197,7 @@ def test_an_upstream_that_dies_before_its_head_is_502(said: bytes, stream: bool)
     "said",
     [b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
      b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n",
+     b"HTTP/1.1 200 OK\r\nendless: " + b"y" * 70_000,
      b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil"],
 )  # fmt: skip
 def test_what_is_no_single_reply_is_502(said: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,10 +17,14 @@ from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet import report
 from stoker.fleet.conductor import Conductor
+from stoker.fleet.keeping import Statistics
 from stoker.flow import Flow
 from stoker.request.accept.door import Caller, require
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
+
+EVENTS = 50
+"""How many of the last events /status shows."""
 
 
 class Ask(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,6 +34,15 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True):
     force: bool = False
     drain_timeout: float | None = None
     request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What only some parts know, for /status."""
+
+    events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
+    watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
+    statistics: Callable[[], Mapping[str, Statistics]] = dict
 
 
 class Admin:
@@ -43,6 +57,7 @@ class Admin:
         metrics: Metrics,
         clock: Clock,
         reload: Callable[[], dict[str, Any]],
+        looks: Looks = Looks(),
     ) -> None:
         self.settings = settings
         self._conductor = conductor
@@ -51,6 +66,7 @@ class Admin:
         self._metrics = metrics
         self._clock = clock
         self._reload = reload
+        self._looks = looks
         self._started = time.time()
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -75,9 +91,22 @@ class Admin:
             },
             "model_slot": report.model_slot(self._conductor),
             "slots": report.slots(self._conductor, now),
-            "serves": report.serves(self._conductor, now),
+            "serves": self._serves(now),
+            "events": self._looks.events(EVENTS),
             "decisions": {"kept": kept.kept, "dropped": kept.dropped},
         }
+
+    def _serves(self, now: float) -> list[dict[str, Any]]:
+        held = self._looks.statistics()
+        found = report.serves(self._conductor, now)
+        for one in found:
+            name = one["name"]
+            measured = held[name].measured if name in held else None
+            one["measured_by"] = measured.source.value if measured is not None else None
+            one["watchdog"] = self._looks.watchdog(name)
+            one["totals"] = self._metrics.totals(name)
+            one["temperature"] = _temperature(one["state"], held[name].state if name in held else "")
+        return found
 
     def metrics(self, status: Mapping[str, Any]) -> bytes:
         """Prometheus text. May run in a thread of its own: the first call imports for some 70 ms."""
@@ -180,6 +209,13 @@ class Admin:
         if not ask.serve:
             raise ClientError("'serve' is missing: which one?", code="bad_field", param="serve")
         return self._flow.names.resolve(ask.serve, lambda serve: True)
+
+
+def _temperature(state: str, held: str) -> str | None:
+    """`hot` on its device, `asleep` in host memory; what is merely stopped says nothing here."""
+    if held == "asleep":
+        return "asleep"
+    return "hot" if state in ("ready", "draining", "held") else None
 
 
 def _host(host: str) -> str:

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -24,21 +25,28 @@ from typing import Any
 
 import uvicorn
 
-from stoker.admin import Admin
+from stoker.admin import Admin, Looks
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.protocols import Clock
-from stoker.domain.serve import Serve, on_devices
+from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.fleet.conductor import Conductor, SwapReport
+from stoker.fleet.engines.placement import placed as vaulted
+from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.watchdog.dog import Dog
+from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
 from stoker.front import Front
+from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
-from stoker.request.accept.wire import WireProtocol
 from stoker.request.decide.names import Names
+from stoker.request.lease.state import Phase
 from stoker.request.relay.pool import Pool
+from stoker.store.active import Active
 from stoker.store.decisions import DecisionLog
+from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
 from stoker.store.state import StateDir
@@ -61,11 +69,14 @@ def run(
     settings: Settings,
     *,
     leave_running: bool = False,
+    resume: bool = False,
     announce: Announce = print,
     reload: Callable[[], Settings] | None = None,
     force: frozenset[str] = frozenset(),
 ) -> int:
     """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 when it could not begin.
+
+    `resume`: what ran last in each slot is started again, as after a reboot.
 
     A second signal ends at once: streams are cut, serves still get their stop.
     """
@@ -82,7 +93,7 @@ def run(
         held.callback(_close, sockets)
         if state.note is not None:
             announce(state.note)
-        application = Application(settings, state, announce, reload, force, leave_running)
+        application = Application(settings, state, announce, reload, force, leave_running, resume)
         try:
             return _event_loop()(application.serve(sockets))
         except KeyboardInterrupt:  # before uvicorn took the signals over
@@ -100,12 +111,14 @@ class Application:
         reload: Callable[[], Settings] | None,
         force: frozenset[str],
         leave_running: bool,
+        resume: bool = False,
     ) -> None:
         self.settings = settings
         self._announce = announce
         self._read = reload
         self._force = force
         self._leave_running = leave_running
+        self._resume = resume
         self._state = state
 
     async def serve(self, sockets: list[socket.socket]) -> int:
@@ -115,15 +128,27 @@ class Application:
         self.pool = Pool()
         self.store = DecisionLog(self._state.decisions_path, settings.paths.decisions)
         self.metrics = Metrics()
-        supervisor = Supervisor(settings.paths, clock, logging.getLogger("stoker.fleet"), self._state.signing_key)
+        self.events = Events(clock.wall)
+        self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
+        self._active = Active(Path(settings.paths.state) / "active.json")
+        fleet_log = logging.getLogger("stoker.fleet")
+        supervisor = Supervisor(settings.paths, clock, fleet_log, self._state.signing_key, self._slot)
         journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(
             settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, journal
         )
+        supervisor.on_measured = self.conductor.measured
         self.conductor.forced |= self._force
         names = Names(settings.serves)
         self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
-        self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload)
+        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
+        probe = HttpProbe(counters, supervisor.circumstances)
+        acts = Acts(self.conductor, self.events.note)
+        self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
+        self.conductor.on_exit = self._exited
+        self.conductor.on_operator = self.dog.forget
+        looks = Looks(self.events.recent, self.dog.report, supervisor.statistics)
+        self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload, looks)
         self.front = Front(self.flow, Door(settings.front_door), self.admin)
         gc.collect()
         gc.freeze()  # what lives as long as the program is not looked through again
@@ -131,11 +156,21 @@ class Application:
         server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace, self._opened)
         try:
             # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
+            recovering = {swap.slot for swap in journal.left()}
             for name in await self.conductor.begin():
                 self._announce(f"adopted {name}, which was still running")
-            await server.serve(sockets)
+                self.events.note("adopted", name, "it was still running")
+            if self._resume:
+                self._resumed(recovering)
+            watching = asyncio.get_running_loop().create_task(self.dog.run(), name="watchdog")
+            try:
+                await server.serve(sockets)
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
         finally:
             await self.conductor.close(self._leave_running)
+            self._remembering.shutdown()
             self.pool.close()
             self.store.close()
         self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
@@ -143,7 +178,8 @@ class Application:
 
     def _uvicorn(self) -> uvicorn.Config:
         return uvicorn.Config(
-            self.front,
+            self.front,  # type: ignore[arg-type]  # WireProtocol knows what it is
+            interface="asgi3",
             http=WireProtocol,
             ws="none",
             loop="none",
@@ -176,6 +212,46 @@ class Application:
             self.metrics.observe_load_failure(report.serve)
         seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start", "ready"))
         log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+        self.events.note(report.outcome, name, self._told(report, seconds))
+        if report.outcome == "ready" and report.serve is not None:
+            self._remember(report.slot, report.serve)
+
+    def _told(self, report: SwapReport, seconds: float) -> str:
+        if report.outcome == "failed" and report.serve is not None:
+            error = self.conductor.scheduler.seats[report.serve].last_error
+            return error.message if error is not None else "it did not start"
+        beside = f", {' and '.join(report.victims)} made room" if report.victims and report.serve else ""
+        return f"{report.temperature} start, {seconds:.2f} s{beside}" if report.serve else f"after {seconds:.2f} s"
+
+    def _remember(self, slot: str, serve: str) -> None:
+        """Who is to run after a reboot. On a thread: it waits for the disk."""
+        if slot.startswith("~"):
+            return
+
+        def write() -> None:
+            try:
+                self._active.write(slot, serve)
+            except OSError as error:
+                log.warning("who runs in slot %s cannot be remembered: %s", slot, error)
+
+        self._remembering.submit(write)
+
+    def _resumed(self, recovering: set[str]) -> None:
+        """After a reboot: who ran last in each slot runs again, and nobody else; an interrupted swap goes first."""
+        for slot, name in self._active.read().items():
+            room = self.conductor.scheduler.rooms.get(slot)
+            if room is None or slot in recovering or name not in {seat.name for seat in room.seats}:
+                continue
+            if all(seat.phase is Phase.STOPPED for seat in room.seats):
+                self._announce(f"resuming {name} in slot {slot}")
+                self.conductor.preload(name)
+
+    def _exited(self, name: str, detail: str) -> None:
+        self.events.note("exited", name, detail)
+        self.dog.exited(name, detail)
+
+    def _slot(self, name: str | None) -> Slot | None:
+        return next((slot for slot in self.settings.slots if slot.name == name), None)
 
     def _note(self, serve: str, text: str) -> None:
         log.warning("serve %s: %s", serve, text)
@@ -192,6 +268,10 @@ class Application:
         self.flow.names = Names(fresh.serves)
         self.flow.front_door = fresh.front_door
         self.front.door = Door(fresh.front_door)
+        for name in old.keys() & new.keys():
+            if _differs(old[name], new[name]):
+                self.dog.forget(name)
+        self.dog.settings = fresh.watchdog
         self.settings = self.admin.settings = fresh
         return {
             "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),
@@ -211,6 +291,7 @@ class _Server(uvicorn.Server):
         self._grace = grace
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+        self._signalled = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -222,6 +303,14 @@ class _Server(uvicorn.Server):
             self.force_exit = True
             self._loop.call_soon_threadsafe(self._cut)
         self.should_exit = True
+        self._loop.call_soon_threadsafe(self._signalled.set)
+
+    async def main_loop(self) -> None:
+        """Until a signal, with a new Date header every second; uvicorn's own looks for signals ten times a second."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._signalled.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
@@ -230,6 +319,8 @@ class _Server(uvicorn.Server):
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
+            for turn in tuple(self.server_state.tasks):  # after a second signal uvicorn leaves them to themselves
+                turn.cancel()
 
     def _cut(self) -> None:
         if self._draining is not None:
@@ -237,9 +328,11 @@ class _Server(uvicorn.Server):
 
 
 def placed(settings: Settings) -> list[Serve]:
-    """The serves with their slot's devices in their environment: UUIDs, or indexes in PCI order."""
+    """The serves with their slot's devices in their environment, and their caches under the vault where that rules."""
     slots = {slot.name: slot for slot in settings.slots}
-    return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in settings.serves]
+    paths = settings.paths
+    serves = [vaulted(serve, paths.vault) for serve in settings.serves] if paths.placement else settings.serves
+    return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in serves]
 
 
 def _differs(old: Serve, new: Serve) -> bool:

@@ -8,7 +8,7 @@
     finally  the lease is released, the decision sealed: here and nowhere else
 
 Whatever goes wrong on the way is a StokerError, told once, in the caller's dialect. A client that leaves ends the
-request wherever it stands: `_left`.
+request wherever it stands: `Call.leave`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from stoker.domain.access import FrontDoor
@@ -28,7 +28,7 @@ from stoker.domain.errors import CapacityError, ClientLeft, OurBug, StokerError,
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.request.accept.body import read_body
+from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.edits import edit
@@ -36,13 +36,13 @@ from stoker.request.codec.peek import Top, peek
 from stoker.request.decide.context import check_context, may_exceed
 from stoker.request.decide.names import Names, check_dialect
 from stoker.request.relay.headers import request_head
+from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Pool
-from stoker.request.relay.relay import Limits, Outgoing, Relay
+from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.relay.tokens import count
 
 log = logging.getLogger("stoker.flow")
-Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 NOTICED_WITHIN = 0.05
 """Seconds after which the end of a serve's process has been noticed."""
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
@@ -58,16 +58,16 @@ class Leases(Protocol):
 class Call:
     """One request under way."""
 
-    __slots__ = ("began", "counting", "decision", "ending", "headers", "is_left", "lease", "relay", "reply", "waiting")
+    __slots__ = ("began", "counting", "decision", "ending", "is_left", "lease", "relay", "reply", "waiting", "wire")
 
-    def __init__(self, reply: Reply, decision: Decision, began: float, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
+        self.wire = wire
         self.reply = reply
         self.decision = decision
         self.began = began
-        self.headers = headers
         self.lease: Lease | None = None
         self.waiting: asyncio.Future[Lease] | None = None
-        self.counting: asyncio.Timeout | None = None
+        self.counting: asyncio.Task[int | None] | None = None
         self.relay: Relay | None = None
         self.is_left = False
         self.ending: Exception | None = None
@@ -81,18 +81,17 @@ class Call:
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
         elif self.counting is not None:
-            self.counting.reschedule(self.reply.loop.time())
+            self.counting.cancel()
+
+    def leave(self) -> None:
+        """The client is gone: whatever the request stands at ends now."""
+        self.is_left = True
+        self.end(ClientLeft())
 
     def check(self) -> None:
         """Raises what the request was ended with, if it was."""
         if self.ending is not None:
             raise self.ending
-
-    def release(self) -> None:
-        """Give the lease back, if there is one."""
-        lease, self.lease = self.lease, None
-        if lease is not None:
-            lease.release()
 
 
 class Flow:
@@ -120,23 +119,23 @@ class Flow:
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
+        self._relayed: dict[str, int] = {}
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
 
-    def open(self, wire: Wire, headers: list[tuple[bytes, bytes]], given_id: bytes, path: str) -> Call:
+    def open(self, wire: Wire) -> Call:
         """A request has come; its decision is open. The client's own request id is kept if it is plain."""
-        request_id = given_id.decode() if _GIVEN_ID.match(given_id) else ""
+        given = wire.headers.get(b"x-request-id", b"")
+        request_id = given.decode() if given and _GIVEN_ID.match(given) else ""
         if not request_id or request_id in self.active:  # two at once would be ended, and counted, as one
             request_id = f"{self._prefix}{next(self._ids):x}"
-        decision = Decision(id=request_id, at=self._clock.wall(), endpoint=path)
-        return Call(Reply(wire, None, request_id, self._loop), decision, self._clock.now(), headers)
+        decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
+        return Call(wire, Reply(wire, None, request_id, self._loop, self._clock.now), decision, self._clock.now())
 
-    def serve(
-        self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]
-    ) -> Coroutine[Any, Any, None]:
+    def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
         call.reply.dialect = endpoint.dialect
         call.decision.endpoint = endpoint.path
-        return self._guarded(call, caller, self._infer(call, caller, endpoint, receive, headers))
+        return self._guarded(call, caller, self._infer(call, caller, endpoint))
 
     def upstream(
         self, call: Call, caller: Caller, serve: Serve, counted: bool, method: str, path: str, body: bytes
@@ -144,47 +143,38 @@ class Flow:
         """One request of /upstream/SERVE/PATH, passed on as it is. Never raises but CancelledError."""
         return self._guarded(call, caller, self._pass(call, serve, counted, method, path, body))
 
-    async def _infer(
-        self, call: Call, caller: Caller, endpoint: Endpoint, receive: Receive, headers: Mapping[bytes, bytes]
-    ) -> None:
-        body = await read_body(receive, headers, self.front_door.body_limit)
+    async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
+        limit = self.front_door.body_limit
+        body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body)
         serve = self._decide(call, caller, endpoint, top)
-        if may_exceed(serve.context, len(body), top.output_budget()) and endpoint.generates:
+        if endpoint.generates and may_exceed(serve.context, len(body), top.output_budget()):
             await self._check_context(call, serve, endpoint, top, body)
+        lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
         try:
-            await self._carry(call, serve, endpoint, top, body)
+            await self._send(call, endpoint, lease, top, body)
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
             # Nothing was sent. A serve that has just died is known to be gone a moment later, and started again.
-            call.release()
+            self._release(call)
             await asyncio.sleep(NOTICED_WITHIN)
-            await self._carry(call, serve, endpoint, top, body)
-
-    async def _carry(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
-        lease = await self._lease(call, serve, endpoint.generates)
-        edited = edit(body, top, endpoint.dialect, lease.target.served_name)
-        if edited.changes and not call.decision.translation:
-            call.decision.translation = ",".join(edited.changes)
-            call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
-        plain = bool(top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
-        head = request_head(b"POST", endpoint.path, lease.target, call.headers, len(edited.body), plain)
-        await self._relay(call, lease, Outgoing(head, edited.body, endpoint.dialect, edited.remove_usage))
+            lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
+            await self._send(call, endpoint, lease, top, body)
 
     async def _pass(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
-        lease = await self._lease(call, serve, counted)
-        head = request_head(method.encode(), path, lease.target, call.headers, len(body), plain=False)
-        await self._relay(call, lease, Outgoing(head, body, None))
+        lease = self._lease_now(call, serve, counted) or await self._lease_later(call)
+        head = request_head(method.encode(), path, lease.target, call.wire.given, len(body), plain=False)
+        await self._relay(call, lease).send(lease.target, head, body)
 
     async def _guarded(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
         """The frame around every request: who is counted in is counted out, and the lease ends, here."""
-        reply, decision = call.reply, call.decision
+        wire, reply, decision = call.wire, call.reply, call.decision
         entered = False
         self.active[decision.id] = call
-        reply.wire.on_lost = lambda: self._left(call)
-        if reply.wire.is_lost:
-            self._left(call)
+        wire.on_lost = call.leave
+        if wire.is_lost:
+            call.leave()
         try:
             if self.is_draining:
                 raise CapacityError("Stoker is draining: nothing new is admitted", code="draining", retry_after=5.0)
@@ -211,10 +201,10 @@ class Flow:
             self._failed(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
         finally:
             work.close()
-            call.release()
+            self._release(call)
             if entered:
                 caller.leave()
-            reply.wire.on_lost = None
+            wire.on_lost = None
             if self.active.get(decision.id) is call:
                 del self.active[decision.id]
             self._close(call)
@@ -226,6 +216,18 @@ class Flow:
             return False
         call.end(CapacityError("the request was cancelled by the operator", code="cut"))
         return True
+
+    def work(self, serve: str) -> tuple[int, int]:
+        """Requests that wait for a serve just now, and bytes that came from it so far.
+
+        One whose client does not read is not waiting for the serve.
+        """
+        waiting, size = 0, self._relayed.get(serve, 0)
+        for call in self.active.values():
+            if call.relay is not None and call.decision.serve == serve:
+                waiting += not call.wire.is_paused
+                size += call.relay.received
+        return waiting, size
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -248,13 +250,13 @@ class Flow:
 
     async def _check_context(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
         """Ask the engine to count before a place is taken; a cold serve is loaded first. Unknown counts pass."""
-        lease = await self._lease(call, serve, counted=False)
+        lease = self._lease_now(call, serve, counted=False) or await self._lease_later(call)
         try:
             asked = edit(body, top, endpoint.dialect, lease.target.served_name).body
-            async with asyncio.timeout(None) as call.counting:
-                tokens = await count(self._pool, lease.target, endpoint.dialect, asked)
-        except TimeoutError:
-            call.check()
+            call.counting = self._loop.create_task(count(self._pool, lease.target, endpoint.dialect, asked))
+            tokens = await call.counting
+        except asyncio.CancelledError:
+            call.check()  # whoever ended the request cancelled the counting, not the request
             raise
         finally:
             call.counting = None
@@ -264,48 +266,61 @@ class Flow:
         if tokens is not None and serve.context is not None:
             check_context(serve.name, serve.context, tokens, top.output_budget())
 
-    async def _lease(self, call: Call, serve: Serve, counted: bool) -> Lease:
+    def _lease_now(self, call: Call, serve: Serve, counted: bool) -> Lease | None:
+        """A lease; or None, and `call.waiting` will have it."""
         call.check()
         got = self._leases.acquire(serve.name, counted)
         if isinstance(got, Lease):
-            call.lease = lease = got
-        else:
-            call.waiting = got
-            try:
-                await got
-            finally:
-                call.waiting = None
-                # a task that is cancelled in the very moment of the grant has a lease all the same
-                if got.done() and not got.cancelled() and got.exception() is None:
-                    call.lease = got.result()
-            lease = got.result()
+            call.lease = got
+            return got
+        call.waiting = got
+        return None
+
+    async def _lease_later(self, call: Call) -> Lease:
+        waiting = call.waiting
+        assert waiting is not None
+        try:
+            lease = await waiting
+        finally:
+            call.waiting = None
+            # who is cancelled in the very moment of the grant has a lease all the same
+            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
+                call.lease = waiting.result()
         if lease.waited:
             call.decision.queued = (call.decision.queued or 0.0) + lease.waited
         call.check()
         return lease
 
-    async def _relay(self, call: Call, lease: Lease, outgoing: Outgoing) -> None:
+    def _send(self, call: Call, endpoint: Endpoint, lease: Lease, top: Top, body: bytes) -> Outcome:
+        edited = edit(body, top, endpoint.dialect, lease.target.served_name)
+        if edited.changes and not call.decision.translation:
+            call.decision.translation = ",".join(edited.changes)
+            call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
+        plain = bool(top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
+        head = request_head(b"POST", endpoint.path, lease.target, call.wire.given, len(edited.body), plain)
+        return self._relay(call, lease).send(lease.target, head, edited.body, endpoint.dialect, edited.remove_usage)
+
+    def _relay(self, call: Call, lease: Lease) -> Relay:
         relay = call.relay = Relay(call.reply, self._pool, self._limits)
         lease.on_cut = relay.cut
-        call.reply.first_write = lambda: self._first(call)
         call.decision.attempts += 1
-        try:
-            await relay.run(lease.target, outgoing)
-        finally:
-            call.relay = call.reply.first_write = None  # no circle is left behind for the collector
-            usage, decision = relay.usage, call.decision
+        return relay
+
+    def _release(self, call: Call) -> None:
+        """Whatever the call holds is given back: the upstream connection, then the lease."""
+        relay, decision = call.relay, call.decision
+        if relay is not None:
+            call.relay = None
+            relay.close()
+            self._relayed[decision.serve] = self._relayed.get(decision.serve, 0) + relay.received
+            usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
             if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
-                self._note(lease.serve, f"HTTP {relay.upstream_status} to {decision.id}")
-
-    def _first(self, call: Call) -> None:
-        call.decision.ttft = self._clock.now() - call.began
-
-    def _left(self, call: Call) -> None:
-        """The client is gone: whatever the request stands at ends now."""
-        call.is_left = True
-        call.end(ClientLeft())
+                self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
+        lease, call.lease = call.lease, None
+        if lease is not None:
+            lease.release()
 
     def _failed(self, call: Call, error: StokerError) -> None:
         decision = call.decision
@@ -318,8 +333,9 @@ class Flow:
         call.reply.fail(error, close=decision.model == "")
 
     def _close(self, call: Call) -> None:
-        decision = call.decision
-        decision.status = call.reply.status
+        reply, decision = call.reply, call.decision
+        decision.status = reply.status
+        decision.ttft = None if reply.began is None else reply.began - call.began
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
 

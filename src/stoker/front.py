@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -18,11 +18,12 @@ from stoker.admin import Admin
 from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
-from stoker.flow import Call, Flow, Receive
+from stoker.flow import Call, Flow
 from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, require
 from stoker.request.accept.routes import Kind, Route, Routes
 from stoker.request.accept.wire import Wire
+from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
@@ -47,82 +48,83 @@ Nothing here changes a serve's state: no slot save, sleep, load, or writing of p
 
 
 class Front:
-    """The ASGI application. Everything goes out over the request's `Wire`."""
+    """Answers requests. Everything goes out over the request's `Wire`."""
 
     def __init__(self, flow: Flow, door: Door, admin: Admin) -> None:
         self.flow = flow
         self.door = door
+        self.outbox = Outbox(asyncio.get_running_loop())
         self.routes = Routes(flow.front_door.prefixes)
         self._admin = admin
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        wire: Wire = scope["wire"]
-        given: list[tuple[bytes, bytes]] = scope["headers"]
-        headers = dict(given)
-        path: str = scope["path"]
-        method: str = scope["method"]
-        call = self.flow.open(wire, given, headers.get(b"x-request-id", b""), path)
-        if path == "/healthz" and method in ("GET", "HEAD"):
-            self._simple(call, _HEALTH, headers)
-            return
+    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+        """Answer, or return what will. Raises nothing."""
+        call = self.flow.open(wire)
+        if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):
+            self._simple(call, _HEALTH)
+            return None
         try:
-            caller = self.door.admit(headers, wire.is_local)
-            route = self.routes.match(method, path, scope["raw_path"])
-            if route.endpoint is not None:
-                await self.flow.serve(call, caller, route.endpoint, receive, headers)
-                return
-            await self._other(call, caller, route, scope, receive, headers)
+            caller = self.door.admit(wire.headers, wire.is_local)
+            route = self.routes.match(wire.method, wire.path, wire.raw_path)
         except StokerError as error:
-            call.reply.dialect = call.reply.dialect or self.routes.dialect(path)
-            call.reply.fail(error, close=_has_body(headers))
+            self._refuse(call, error)
+            return None
+        except Exception:
+            self._broke(call)
+            return None
+        if route.endpoint is not None:
+            return self.flow.serve(call, caller, route.endpoint)
+        return self._other(call, caller, route)
+
+    async def _other(self, call: Call, caller: Caller, route: Route) -> None:
+        """Whatever is no inference. Never raises but CancelledError."""
+        wire = call.wire
+        try:
+            match route.kind:
+                case Kind.UPSTREAM:
+                    await self._upstream(call, caller, route)
+                case Kind.ADMIN:
+                    body = await read_body(wire, 1 << 20)
+                    _require_json(wire)
+                    status, answer = await self._admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    call.reply.whole(status, JSON, msgspec.json.encode(answer))
+                case Kind.MODELS:
+                    self._json(call, self._models(caller, route.rest))
+                case Kind.STATUS:
+                    require(caller, Scope.OBSERVE)
+                    self._json(call, self._admin.status())
+                case Kind.METRICS:
+                    require(caller, Scope.OBSERVE)
+                    text = await asyncio.to_thread(self._admin.metrics, self._admin.status())
+                    self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
+                case _:
+                    self._simple(call, route)
+        except StokerError as error:
+            self._refuse(call, error)
         except ClientLeft:
             call.reply.abandon()
         except asyncio.CancelledError:
             call.reply.break_off()
             raise
         except Exception:
-            log.exception("%s %s broke inside Stoker", method, path)
-            call.reply.fail(OurBug(f"Stoker failed; its log has the details under {call.decision.id}"), close=True)
+            self._broke(call)
 
-    async def _other(
-        self,
-        call: Call,
-        caller: Caller,
-        route: Route,
-        scope: Mapping[str, Any],
-        receive: Receive,
-        headers: Mapping[bytes, bytes],
-    ) -> None:
-        match route.kind:
-            case Kind.UPSTREAM:
-                await self._upstream(call, caller, route, scope, receive, headers)
-            case Kind.ADMIN:
-                body = await read_body(receive, headers, 1 << 20)
-                _require_json(scope["method"], headers)
-                status, answer = await self._admin.answer(caller, scope["method"], route.rest, body, _query(scope))
-                call.reply.whole(status, JSON, msgspec.json.encode(answer))
-            case Kind.MODELS:
-                self._json(call, self._models(caller, route.rest), headers)
-            case Kind.STATUS:
-                require(caller, Scope.OBSERVE)
-                self._json(call, self._admin.status(), headers)
-            case Kind.METRICS:
-                require(caller, Scope.OBSERVE)
-                text = await asyncio.to_thread(self._admin.metrics, self._admin.status())
-                self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text, headers)
-            case _:
-                self._simple(call, route, headers)
+    def _refuse(self, call: Call, error: StokerError) -> None:
+        call.reply.dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
+        call.reply.fail(error, close=_has_body(call.wire))
 
-    def _simple(self, call: Call, route: Route, headers: Mapping[bytes, bytes]) -> None:
+    def _broke(self, call: Call) -> None:
+        log.exception("%s %s broke inside Stoker", call.wire.method, call.wire.path)
+        call.reply.fail(OurBug(f"Stoker failed; its log has the details under {call.decision.id}"), close=True)
+
+    def _simple(self, call: Call, route: Route) -> None:
         draining = self.flow.is_draining
         if route.kind is Kind.ROOT:
-            self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"}, headers)
+            self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
         elif route.kind is Kind.READY and draining:
-            self._whole(call, 503, JSON, b'{"status":"draining"}', headers)
+            self._whole(call, 503, JSON, b'{"status":"draining"}')
         else:
-            self._json(call, {"status": "draining" if draining else "ok"}, headers)
+            self._json(call, {"status": "draining" if draining else "ok"})
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
@@ -133,18 +135,10 @@ class Front:
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
-    async def _upstream(
-        self,
-        call: Call,
-        caller: Caller,
-        route: Route,
-        scope: Mapping[str, Any],
-        receive: Receive,
-        headers: Mapping[bytes, bytes],
-    ) -> None:
+    async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")
         serve = self.flow.names.resolve(name, caller.may_use)
-        method = scope["method"]
+        method = call.wire.method
         allowed = UPSTREAM.get(serve.engine, {})
         counted = allowed.get((method, rest))
         if counted is None:
@@ -153,41 +147,34 @@ class Front:
             raise ClientError(text, code="not_listed", status=404)
         if method == "GET":
             require(caller, Scope.OBSERVE)
-        body = await read_body(receive, headers, self.flow.front_door.body_limit)
+        body = await read_body(call.wire, self.flow.front_door.body_limit)
         call.decision.candidates = [Candidate(serve.name)]
         call.decision.serve = serve.name
-        query = scope["query_string"].decode("latin-1")
+        query = call.wire.query.decode("latin-1")
         full = f"/{rest}?{query}" if query else f"/{rest}"
         await self.flow.upstream(call, caller, serve, counted, method, full, body)
 
-    def _json(self, call: Call, answer: Mapping[str, Any], headers: Mapping[bytes, bytes]) -> None:
-        self._whole(call, 200, JSON, msgspec.json.encode(answer), headers)
+    def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
+        self._whole(call, 200, JSON, msgspec.json.encode(answer))
 
-    def _whole(
-        self,
-        call: Call,
-        status: int,
-        kind: list[tuple[bytes, bytes]],
-        body: bytes,
-        headers: Mapping[bytes, bytes],
-    ) -> None:
-        if _has_body(headers):  # a GET with a body nobody reads: it must not be taken for the next request
-            call.reply.wire.close_after()
+    def _whole(self, call: Call, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
+        if _has_body(call.wire):  # a GET with a body nobody reads: it must not be taken for the next request
+            call.wire.close_after()
         call.reply.whole(status, kind, body)
 
 
-def _has_body(headers: Mapping[bytes, bytes]) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+def _has_body(wire: Wire) -> bool:
+    return b"transfer-encoding" in wire.headers or wire.headers.get(b"content-length", b"0") != b"0"
 
 
-def _require_json(method: str, headers: Mapping[bytes, bytes]) -> None:
+def _require_json(wire: Wire) -> None:
     """A form in a foreign page cannot send this type without asking first."""
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if method != "GET" and kind != b"application/json":
+    kind = wire.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if wire.method != "GET" and kind != b"application/json":
         text = "state changes need 'Content-Type: application/json'"
         raise ClientError(text, code="content_type", status=415)
 
 
-def _query(scope: Mapping[str, Any]) -> dict[str, str]:
-    pairs = (part.partition("=") for part in scope["query_string"].decode("latin-1").split("&") if part)
+def _query(wire: Wire) -> dict[str, str]:
+    pairs = (part.partition("=") for part in wire.query.decode("latin-1").split("&") if part)
     return {name: value for name, _, value in pairs}

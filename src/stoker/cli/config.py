@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stoker.cli import options, terminal
-from stoker.cli.place import load_settings
+from stoker.cli.place import cautions, load_settings
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
@@ -15,7 +15,6 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem, with its line. Exit 2 if there is one."""
-    from stoker.config.explain import warnings
     from stoker.domain.errors import ConfigError
 
     try:
@@ -25,7 +24,7 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = warnings(settings)
+    found = cautions(settings)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return

@@ -74,8 +74,7 @@ def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
 
 def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
     from stoker.cli.checks import Finding, Health
-    from stoker.cli.place import load_settings
-    from stoker.config.explain import warnings
+    from stoker.cli.place import cautions, load_settings
 
     part = "configuration"
     try:
@@ -86,7 +85,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
         else:
             found = Finding(part, Health.FAIL, error.message, "mend each of these lines", "stoker config check")
         return None, found
-    said = warnings(settings)
+    said = cautions(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
         return settings, Finding(part, Health.WARN, detail, "see docs/configuration.md", "stoker config check")

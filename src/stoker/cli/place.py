@@ -68,10 +68,27 @@ def socket_of(state: Path) -> Path:
 
 
 def load_settings(config: str | None) -> Settings:
-    """The configuration that `--config`, or the search order, leads to. Raises ConfigError with every problem."""
-    from stoker.config.load import find, load
+    """The configuration that `--config`, or the search order, leads to. Raises ConfigError with every problem.
 
-    return load(find(config))
+    Also asks what no file by itself can tell: whether the engines can express what is asked of them.
+    """
+    from stoker.config.load import find, load
+    from stoker.fleet.engines.plan import unsupported
+
+    settings = load(find(config))
+    problems = [f"{settings.source}: {text}" for serve in settings.serves for text in unsupported(serve)]
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def cautions(settings: Settings) -> list[str]:
+    """What is allowed but hardly meant: one sentence each."""
+    from stoker.config.explain import warnings
+    from stoker.fleet.engines import plan
+
+    found = warnings(settings)
+    return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
 
 
 def find_place(config: str | None, state: str | None = None) -> Place:

@@ -10,7 +10,7 @@ import typer
 
 from stoker.cli import demo, options, terminal
 from stoker.cli.failure import Refused, UsageError, unknown_serve
-from stoker.cli.place import demo_state, load_settings
+from stoker.cli.place import cautions, demo_state, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -23,6 +23,9 @@ def up(
     demo_: Annotated[bool, typer.Option("--demo", help="Two tiny models and no configuration, to try it out.")] = False,
     leave_running: Annotated[
         bool, typer.Option("--leave-running", help="Ctrl-C and SIGTERM leave the models running for the next `up`.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Start what was resident in each slot when Stoker last ran.")
     ] = False,
     port: Annotated[
         int | None,
@@ -57,6 +60,7 @@ def up(
         run(
             settings,
             leave_running=leave_running,
+            resume=resume,
             announce=announce,
             reload=None if demo_ else read,
             force=forced,
@@ -66,9 +70,7 @@ def up(
 
 def warn(settings: Settings) -> None:
     """Print what is allowed but hardly meant."""
-    from stoker.config.explain import warnings
-
-    for warning in warnings(settings):
+    for warning in cautions(settings):
         terminal.note(f"warning: {warning}")
 
 

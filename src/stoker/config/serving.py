@@ -90,7 +90,7 @@ def _check_container(doc: Document, entry: Entry) -> None:
 
 def _check_process(doc: Document, entry: Entry) -> None:
     table = entry.table
-    for key in ("container", "up") if entry.driver == "process" else ("container", "up", "cmd"):
+    for key in ("container", "up"):
         if entry.gives(doc, key):
             doc.problem(entry.at(doc, key), f"means nothing with driver {entry.driver}; take one of the two out")
     if entry.driver == "process" and entry.gives(doc, "unit"):

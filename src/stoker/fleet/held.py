@@ -13,7 +13,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.unit import Unit
 from stoker.fleet.engines.http import Address
-from stoker.fleet.engines.last_words import LastWords, last_words
+from stoker.fleet.engines.last_words import LastWords, from_text, last_words
 from stoker.fleet.environment import is_secret
 from stoker.fleet.lifecycle import Event, State, advance
 from stoker.fleet.memory.ledger import Weight
@@ -49,6 +49,8 @@ class Held:
     """What it was started from; see Running."""
     measured: Weight | None = None
     """What it was last seen to hold of its slot."""
+    heard: str = ""
+    """The last that it said, for what has no log of ours; fetched when its start has failed."""
     song: str | None = None
     """What it answered to a fixed question before it fell asleep."""
     left_unasked: bool = False
@@ -72,7 +74,7 @@ class Held:
         return [value for value in own if value]
 
     def last_words(self) -> LastWords:
-        if self.log is None:
-            return LastWords("", "")
         code = self.unit.code if self.unit is not None else None
+        if self.log is None:
+            return from_text(self.heard, self.secrets(), self.serve.engine, code)
         return last_words(self.log, self.log_start, self.secrets(), self.serve.engine, code)

@@ -22,7 +22,9 @@ from stoker.fleet import obituary, preflight, requirements
 from stoker.fleet.adoption import Finder
 from stoker.fleet.drivers import group
 from stoker.fleet.drivers.local import LocalDriver
+from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.drivers.unit import Driver as UnitDriver
+from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.engines.readiness import Ended, NotReady, Proof, Readiness
 from stoker.fleet.held import Held
 from stoker.fleet.keys import Keys
@@ -68,10 +70,14 @@ class Keeping:
         self._clock = clock
         self._log = log
         state = Path(paths.state)
+        self._paths = paths
         self._records = Records(state / "serves", log)
         self._keys = Keys(Signer(signing_key))
         self._finder = Finder(self._keys)
-        self._drivers: dict[Driver, UnitDriver] = {Driver.PROCESS: LocalDriver(paths, self._keys, log)}
+        self._drivers: dict[Driver, UnitDriver] = {
+            Driver.PROCESS: LocalDriver(paths, self._keys, log),
+            Driver.SYSTEMD: SystemdDriver(state, self._keys, log),
+        }
         self._weights = Rehydrator(paths.state)
         self._fetched: dict[str, Progress] = {}
         self._scales = Scales(machine(), clock, slot_of, log)
@@ -92,6 +98,8 @@ class Keeping:
     def check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
         found = preflight.problems(serve, self._ports(), self._pids())
+        if self._paths.placement:
+            found += placement_problems(serve, self._paths.vault)
         return [*found, *self._weights.problems(serve)]
 
     async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
@@ -177,11 +185,18 @@ class Keeping:
             async with asyncio.timeout(limit):
                 return await readiness.prove()
         except Ended:
+            await self._hear(held)
             raise obituary.died(held, self._clock.now()) from None
         except NotReady as failure:
             raise obituary.wrong(held, str(failure)) from None
         except TimeoutError:
+            await self._hear(held)
             raise obituary.late(held, limit, readiness.last) from None
+
+    async def _hear(self, held: Held) -> None:
+        """Fetch what it said last, where that is not in a log of ours."""
+        if held.record is not None and held.log is None:
+            held.heard = await self._drivers[Driver(held.record.driver)].said(held.record)
 
     def _left(self, held: Held, code: int | None) -> None:
         """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""

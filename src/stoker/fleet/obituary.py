@@ -20,7 +20,7 @@ def died(held: Held, now: float) -> StartFailed:
     text = f"serve '{name}' {describe_exit(code)} after {now - held.began:.1f} s: {said.text or 'it said nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
     kind = said.failure.kind.value if said.failure is not None else None
-    return StartFailed(f"{text}; {advice}" if advice else f"{text}; its whole log is {held.log}", code=kind)
+    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(held)}", code=kind)
 
 
 def late(held: Held, limit: float, last: str) -> StartFailed:
@@ -34,7 +34,7 @@ def late(held: Held, limit: float, last: str) -> StartFailed:
     said = held.last_words().text
     return StartFailed(
         f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
-        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer, or look into {held.log}"
+        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(held)}"
     )
 
 
@@ -48,6 +48,12 @@ def ended(held: Held, code: int | None, now: float) -> str:
     said = held.last_words()
     text = f"{describe_exit(code)} after {now - held.began:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
+
+
+def _log(held: Held) -> str:
+    return (
+        f"its whole log is {held.log}" if held.log is not None else f"`stoker serves logs {held.serve.name}` has more"
+    )
 
 
 def _killed(code: int | None) -> str:

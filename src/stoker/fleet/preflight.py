@@ -29,7 +29,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     if not os.path.isdir(serve.directory):
         found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
     found += requirements.unmet(serve)
-    if serve.port is not None and serve.port not in ports:
+    if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)
         if problem is not None:
             found.append(f"serve '{serve.name}': {problem}")

@@ -3,68 +3,82 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from stoker.domain.errors import ClientError, ClientLeft
-from stoker.request.accept.body import read_body
-
-GONE = {"type": "http.disconnect"}
+from stoker.request.accept.body import read_body, whole_body
 
 
-class Receive:
-    """Gives these messages, then complains."""
+class Coming:
+    """A wire on which one piece of the body comes each time that more is asked for; None: the client leaves."""
 
-    def __init__(self, *messages: Mapping[str, Any]) -> None:
-        self.messages = list(messages)
-        self.asked = 0
+    def __init__(self, *pieces: bytes | None, length: int | None = None, here: int = 0) -> None:
+        self.headers = {} if length is None else {b"content-length": b"%d" % length}
+        self.asked = self.received = 0
+        self.is_lost = False
+        self.left = list(pieces)
+        self.come: list[bytes] = []
+        for _ in range(here):
+            self.next()
 
-    async def __call__(self) -> Mapping[str, Any]:
+    @property
+    def is_whole(self) -> bool:
+        return not self.left
+
+    def next(self) -> None:
+        piece = self.left.pop(0)
+        if piece is None:
+            self.is_lost = True
+        else:
+            self.come.append(piece)
+            self.received += len(piece)
+
+    async def more(self) -> None:
         self.asked += 1
-        return self.messages.pop(0)
+        self.next()
+
+    def take_body(self) -> bytes:
+        return b"".join(self.come)
 
 
-def piece(body: bytes, more: bool = False) -> Mapping[str, Any]:
-    return {"type": "http.request", "body": body, "more_body": more}
+def read(wire: Coming, limit: int = 10) -> bytes:
+    return asyncio.run(read_body(wire, limit))  # type: ignore[arg-type]
 
 
-def read(receive: Receive, limit: int = 10, length: bytes | None = None) -> bytes:
-    return asyncio.run(read_body(receive, {} if length is None else {b"content-length": length}, limit))
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [[piece(b"0123456789")], [piece(b"01234", True), piece(b"56789")], [piece(b"0123456789", True), piece(b"")]],
-)
-def test_a_body_of_exactly_the_limit_is_read(pieces: list[Mapping[str, Any]]) -> None:
-    assert read(Receive(*pieces)) == b"0123456789"
+@pytest.mark.parametrize("pieces", [[b"0123456789"], [b"01234", b"56789"], [b"0123456789", b""]])
+def test_a_body_of_exactly_the_limit_is_read(pieces: list[bytes]) -> None:
+    assert read(Coming(*pieces)) == b"0123456789"
 
 
 def test_an_empty_body_is_a_body() -> None:
-    assert read(Receive(piece(b"")), length=b"0") == b""
+    assert read(Coming(length=0)) == b""
+
+
+def test_a_body_that_is_here_is_taken_at_once() -> None:
+    assert whole_body(Coming(b"01", b"23", here=2), 10) == b"0123"  # type: ignore[arg-type]
+    assert whole_body(Coming(b"01", b"23", here=1), 10) == b""  # type: ignore[arg-type]
+    with pytest.raises(ClientError):
+        whole_body(Coming(b"0123", here=1), 3)  # type: ignore[arg-type]
 
 
 def test_a_declared_length_above_the_limit_is_refused_before_a_byte_is_read() -> None:
-    receive = Receive(piece(b"x" * 11))
+    wire = Coming(b"x" * 11, length=11)
     with pytest.raises(ClientError) as caught:
-        read(receive, length=b"11")
-    assert (caught.value.status, caught.value.code, receive.asked) == (413, "body_too_large", 0)
+        read(wire)
+    assert (caught.value.status, caught.value.code, wire.asked) == (413, "body_too_large", 0)
 
 
-@pytest.mark.parametrize(
-    "pieces", [[piece(b"x" * 11)], [piece(b"x" * 6, True), piece(b"x" * 5, True), piece(b"never")]]
-)
-def test_an_undeclared_one_is_refused_as_soon_as_it_is_too_large(pieces: list[Mapping[str, Any]]) -> None:
-    receive = Receive(*pieces)
+@pytest.mark.parametrize("pieces", [[b"x" * 11], [b"x" * 6, b"x" * 5, b"never"]])
+def test_an_undeclared_one_is_refused_as_soon_as_it_is_too_large(pieces: list[bytes]) -> None:
+    wire = Coming(*pieces)
     with pytest.raises(ClientError) as caught:
-        read(receive)
+        read(wire)
     assert caught.value.status == 413
-    assert receive.messages in ([], [piece(b"never")])
+    assert wire.left in ([], [b"never"])
 
 
-@pytest.mark.parametrize("messages", [[GONE], [piece(b"x", True), GONE]])
-def test_a_client_that_leaves_is_no_error_of_anybody(messages: list[Mapping[str, Any]]) -> None:
+@pytest.mark.parametrize("pieces", [[None], [b"x", None]])
+def test_a_client_that_leaves_is_no_error_of_anybody(pieces: list[bytes | None]) -> None:
     with pytest.raises(ClientLeft):
-        read(Receive(*messages))
+        read(Coming(*pieces))

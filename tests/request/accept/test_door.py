@@ -9,7 +9,7 @@ import pytest
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve
-from stoker.request.accept.door import Caller, Door, require
+from stoker.request.accept.door import MAX_WELCOME, Caller, Door, require
 
 LOCAL = {b"host": b"localhost:8000"}
 
@@ -68,6 +68,20 @@ def test_the_address_that_is_listened_on_is_allowed(bound: str, host: str, is_in
         assert door(host=bound).admit({b"host": host.encode()}, False)
     else:
         assert refused(door(host=bound), host=host).code == "foreign_host"
+
+
+def test_spellings_of_host_are_not_remembered_without_end() -> None:
+    open_to_all = door(host="0.0.0.0")
+    for n in range(2 * MAX_WELCOME):
+        assert open_to_all.admit({b"host": b"10.0.0.1:%d" % n}, False)
+    assert len(open_to_all._welcome) == MAX_WELCOME
+    assert refused(open_to_all, host="evil.example").status == 403
+
+
+def test_a_host_that_was_let_in_before_is_let_in_again_and_its_origin_is_looked_at_all_the_same() -> None:
+    known = door()
+    assert known.admit(LOCAL, False) is known.admit(LOCAL, False)
+    assert refused(known, origin="http://evil.example").code == "foreign_origin"
 
 
 def test_a_star_allows_any_host() -> None:

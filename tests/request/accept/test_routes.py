@@ -62,7 +62,9 @@ def test_other_paths_are_404(path: str) -> None:
      ("/v1/models/a%2520b", "a%20b")],
 )  # fmt: skip
 def test_a_model_id_may_hold_slashes_and_is_decoded_once(raw: str, rest: str) -> None:
-    assert match(raw, "GET") == Route(Kind.MODELS, None, rest)
+    route = match(raw, "GET")
+    assert (route.kind, route.endpoint, route.rest) == (Kind.MODELS, None, rest)
+    assert refused(raw, "POST").status == 405
 
 
 def test_the_trees_hold_what_follows() -> None:

@@ -26,8 +26,9 @@ class Seen:
         self.done = asyncio.Event()
         self.on_first: Callable[[], None] = lambda: None
 
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None:
-        self.told.append((status, length))
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.told.append(status)
+        self.headers = headers
 
     def on_data(self, data: bytes) -> None:
         self.told.append(data)
@@ -94,7 +95,7 @@ def story(reply: bytes = OK, closes: bool = False) -> Callable[[Story], Callable
 
 async def exchange(connection: Connection) -> Seen:
     seen = Seen()
-    connection.send(seen, GET)
+    connection.send(seen, GET, b"")
     await seen.done.wait()
     return seen
 
@@ -103,12 +104,12 @@ async def exchange(connection: Connection) -> Seen:
 async def test_a_connection_is_kept_and_used_again(pool: Pool, target: Target, lines: list[Server]) -> None:
     assert pool.idle(target) is None
     first = await pool.open(target)
-    assert (await exchange(first)).told == [(200, 2), b"ok", "end"]
+    assert (await exchange(first)).told == [200, b"ok", "end"]
     again = pool.idle(target)
     assert again is first
     assert again.is_reused
     assert pool.idle(target) is None, "nobody else gets it meanwhile"
-    assert (await exchange(again)).told == [(200, 2), b"ok", "end"]
+    assert (await exchange(again)).told == [200, b"ok", "end"]
     assert (pool.opened, len(lines)) == (1, 1)
 
 
@@ -127,10 +128,59 @@ async def test_a_connection_that_was_paused_at_its_end_reads_again(
     connection = await pool.open(target)
     slow = Seen()
     slow.on_first = connection.pause
-    connection.send(slow, GET)
+    connection.send(slow, GET, b"")
     await slow.done.wait()
     assert pool.idle(target) is connection
-    assert (await exchange(connection)).told == [(200, 2), b"ok", "end"]
+    assert (await exchange(connection)).told == [200, b"ok", "end"]
+
+
+@story(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK)
+async def test_headers_of_an_interim_reply_are_not_the_replys(pool: Pool, target: Target, lines: list[Server]) -> None:
+    seen = await exchange(await pool.open(target))
+    assert seen.headers == [(b"content-length", b"2")]
+
+
+class Paper:
+    """A transport that writes down what is done to it."""
+
+    def __init__(self) -> None:
+        self.log: list[object] = []
+
+    def write(self, data: bytes) -> None:
+        self.log.append(data)
+
+    def abort(self) -> None:
+        self.log.append("abort")
+
+
+def on_paper() -> tuple[Connection, Paper]:
+    connection, paper = Connection(Pool(), ("h", 1)), Paper()
+    connection.connection_made(paper)  # type: ignore[arg-type]
+    return connection, paper
+
+
+def test_a_small_body_goes_with_its_head_a_large_one_is_not_copied() -> None:
+    async def played() -> None:
+        connection, paper = on_paper()
+        connection.send(Seen(), b"head", b"body")
+        await asyncio.sleep(0)
+        large = b"b" * pool_module.LARGE
+        connection.send(Seen(), b"head", large)
+        assert paper.log == [b"headbody", b"head", large]
+        assert paper.log[-1] is large
+
+    asyncio.run(played())
+
+
+def test_a_request_that_ends_in_the_moment_it_is_sent_does_not_go_out() -> None:
+    async def played() -> None:
+        connection, paper = on_paper()
+        connection.send(Seen(), b"head", b"body")
+        connection.abort()
+        await asyncio.sleep(0)
+        assert paper.log == ["abort"]
+
+    asyncio.run(played())
 
 
 @story()
@@ -173,23 +223,23 @@ async def test_bytes_that_nobody_asked_for_end_the_connection(pool: Pool, target
 async def test_after_an_abort_nothing_is_told(pool: Pool, target: Target, lines: list[Server]) -> None:
     connection = await pool.open(target)
     seen = Seen()
-    connection.send(seen, GET)
+    connection.send(seen, GET, b"")
     connection.abort()
     await lines[0].gone.wait()
     assert seen.told == []
 
 
 ENDS = [
-    (b"HTTP/1.1 200 OK\r\n\r\nall", True, [(200, None), b"all", "end"]),
-    (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", True, [(200, 9), b"half", "broken"]),
-    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", True, [(200, None), b"half", "broken"]),
+    (b"HTTP/1.1 200 OK\r\n\r\nall", True, [200, b"all", "end"]),
+    (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf", True, [200, b"half", "broken"]),
+    (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n", True, [200, b"half", "broken"]),
     (
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nfull\r\n0\r\n\r\n",
         False,
-        [(200, None), b"full", "end"],
+        [200, b"full", "end"],
     ),
-    (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, False, [(200, 2), b"ok", "end"]),
-    (b"HTTP/1.1 204 No Content\r\n\r\n", False, [(204, None), "end"]),
+    (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, False, [200, b"ok", "end"]),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", False, [204, "end"]),
     (b"", True, ["broken"]),
     (b"HTTP/1.1 200 OK\r\nx-half", True, ["broken"]),
     (b"\x16\x03\x01", False, ["broken"]),

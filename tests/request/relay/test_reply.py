@@ -51,7 +51,7 @@ def reply(dialect: Dialect | None = Dialect.CHAT) -> tuple[Reply, Paper, asyncio
     loop = asyncio.new_event_loop()
     paper = Paper()
     wire: Wire = paper
-    made = Reply(wire, dialect, "req_1", loop)
+    made = Reply(wire, dialect, "req_1", loop, lambda: 7.0)
     made.headers.append((b"x-stoker-serve", b"a"))
     return made, paper, loop
 
@@ -119,18 +119,17 @@ def test_an_abandoned_reply_writes_nothing() -> None:
 
 def test_silence_is_committed_and_pinged_until_the_serve_speaks() -> None:
     made, paper, loop = reply()
-    firsts: list[int] = []
 
     async def tell() -> None:
-        made.first_write = lambda: firsts.append(len(paper.sent))
         made.expect_stream(0.01, 0.01)
         while len(paper.sent) < 4:
             await asyncio.sleep(0.005)
+        assert made.began is None
         made.begin()
+        assert made.began == 7.0
         had = len(paper.sent)
         await asyncio.sleep(0.03)
         assert paper.sent == [200, *[b": ping\n\n"] * (had - 1)]
-        assert firsts == [had]
 
     loop.run_until_complete(tell())
     loop.close()

@@ -34,8 +34,13 @@ def last_words(
 
     `engine` and `code`, its exit code, help to tell why; see `failures.classify`.
     """
+    return from_text(_tail(path, start), secrets, engine, code)
+
+
+def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastWords:
+    """As `last_words`, of what was read elsewhere."""
     lines: list[str] = []
-    for raw in _ESCAPE.sub("", redact(_tail(path, start), secrets)).splitlines():
+    for raw in _ESCAPE.sub("", redact(said, secrets)).splitlines():
         line = _CONTROL.sub("", raw.expandtabs(1)).strip()
         if any(c.isalnum() for c in line) and not _NOISE.search(line) and line not in lines[-LINES:]:
             lines.append(line)

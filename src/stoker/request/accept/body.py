@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
-
 from stoker.domain.errors import ClientError, ClientLeft
+from stoker.request.accept.wire import Wire
 
 
-async def read_body(
-    receive: Callable[[], Awaitable[Mapping[str, Any]]], headers: Mapping[bytes, bytes], limit: int
-) -> bytes:
+def whole_body(wire: Wire, limit: int) -> bytes:
+    """The body, if all of it came with the head; empty if there is (or was) none. Raises ClientError 413."""
+    if wire.received > limit:
+        raise _too_large(limit)
+    return wire.take_body() if wire.is_whole else b""
+
+
+async def read_body(wire: Wire, limit: int) -> bytes:
     """All of the body. Raises ClientError 413 before the first byte is read where its length is declared, else as soon
-    as the limit is passed; ClientLeft when the client goes. On cancel nothing is kept.
+    as the limit is passed; ClientLeft when the client goes.
     """
-    declared = headers.get(b"content-length")
+    declared = wire.headers.get(b"content-length")
     if declared is not None and int(declared) > limit:
         raise _too_large(limit)
-    message = await receive()
-    if message["type"] != "http.disconnect" and not message.get("more_body"):
-        return _bounded(message["body"], limit)
-    parts: list[bytes] = []
-    size = 0
-    while message["type"] != "http.disconnect":
-        parts.append(message["body"])
-        size += len(message["body"])
-        if size > limit:
-            raise _too_large(limit)
-        if not message.get("more_body"):
-            return b"".join(parts)
-        message = await receive()
-    raise ClientLeft
-
-
-def _bounded(body: bytes, limit: int) -> bytes:
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
+    while not wire.is_whole and wire.received <= limit:
+        await wire.more()
+        if wire.is_lost:
+            raise ClientLeft
+    return whole_body(wire, limit)
 
 
 def _too_large(limit: int) -> ClientError:

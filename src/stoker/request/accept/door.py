@@ -16,6 +16,9 @@ OPEN = Key("", Secret("", ""), Scope.ADMIN)
 LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
 """Who comes in through the control socket."""
 
+MAX_WELCOME = 64
+"""Spellings of Host that are remembered: where any address is one of ours, a caller could think of ever new ones."""
+
 
 class Caller:
     """A key at run time."""
@@ -58,6 +61,8 @@ class Door:
         self._origins = {origin.lower() for origin in front_door.allowed_origins}
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
+        self._welcome: set[bytes] = set()
+        """Hosts as they were spelt when they were let in: the usual ones are looked up, not taken apart again."""
 
     @property
     def asks_for_keys(self) -> bool:
@@ -85,15 +90,18 @@ class Door:
         return found
 
     def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
-        given = headers.get(b"host", b"").decode("latin-1").lower()
-        host = _name(given)
-        if not (self._any_host or host in self._hosts or (self._any_address and _is_address(host))):
-            text = f"Host {host[:100]!r} is not allowed: add it to front_door.allowed_hosts"
-            raise ClientError(text, code="foreign_host", status=403)
+        given = headers.get(b"host", b"")
+        if given not in self._welcome:
+            host = _name(given.decode("latin-1"))
+            if not (self._any_host or host in self._hosts or (self._any_address and _is_address(host))):
+                text = f"Host {host[:100]!r} is not allowed: add it to front_door.allowed_hosts"
+                raise ClientError(text, code="foreign_host", status=403)
+            if len(self._welcome) < MAX_WELCOME:
+                self._welcome.add(given)
         origin = headers.get(b"origin")
         if origin is not None:
             text = origin.decode("latin-1").lower()
-            if text.partition("://")[2] != given and text not in self._origins:
+            if text.partition("://")[2] != given.decode("latin-1").lower() and text not in self._origins:
                 message = "requests from pages of another origin are refused: see front_door.allowed_origins"
                 raise ClientError(message, code="foreign_origin", status=403)
 

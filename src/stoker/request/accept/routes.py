@@ -27,20 +27,21 @@ class Route(NamedTuple):
     kind: Kind
     endpoint: Endpoint | None = None
     rest: str = ""
+    methods: tuple[str, ...] = ()
+    """Empty: any."""
 
 
+_GET = ("GET", "HEAD")
 _PLAIN = {
-    "/healthz": Route(Kind.HEALTH),
-    "/readyz": Route(Kind.READY),
-    "/status": Route(Kind.STATUS),
-    "/metrics": Route(Kind.METRICS),
-    "/v1/models": Route(Kind.MODELS),
-    "/": Route(Kind.ROOT),
-    **{path: Route(Kind.INFERENCE, endpoint) for path, endpoint in ENDPOINTS.items()},
+    "/healthz": Route(Kind.HEALTH, methods=_GET),
+    "/readyz": Route(Kind.READY, methods=_GET),
+    "/status": Route(Kind.STATUS, methods=_GET),
+    "/metrics": Route(Kind.METRICS, methods=_GET),
+    "/v1/models": Route(Kind.MODELS, methods=_GET),
+    "/": Route(Kind.ROOT, methods=_GET),
+    **{path: Route(Kind.INFERENCE, endpoint, methods=("POST",)) for path, endpoint in ENDPOINTS.items()},
 }
-_TREES = {"/upstream/": Kind.UPSTREAM, "/admin/": Kind.ADMIN, "/v1/models/": Kind.MODELS}
-_POST_ONLY = frozenset({Kind.INFERENCE})
-_GET_ONLY = frozenset({Kind.HEALTH, Kind.READY, Kind.STATUS, Kind.METRICS, Kind.MODELS, Kind.ROOT})
+_TREES = {"/upstream/": Route(Kind.UPSTREAM), "/admin/": Route(Kind.ADMIN), "/v1/models/": _PLAIN["/v1/models"]}
 
 
 class Routes:
@@ -66,10 +67,9 @@ class Routes:
             route = self._table.get(path.rstrip("/")) or self._below(path, raw_path)
         if route is None:
             raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
-        if route.kind in _POST_ONLY and method != "POST":
-            raise _wrong_method(method, path, "POST")
-        if route.kind in _GET_ONLY and method not in ("GET", "HEAD"):
-            raise _wrong_method(method, path, "GET")
+        if route.methods and method not in route.methods:
+            text = f"{method} is not for {path[:200]!r}: use {route.methods[0]}"
+            raise ClientError(text, code="wrong_method", status=405)
         return route
 
     def dialect(self, path: str) -> Dialect | None:
@@ -81,11 +81,11 @@ class Routes:
         for prefix in self._prefixes:
             if path.startswith(prefix + "/v1/models/"):
                 path = path[len(prefix) :]
-        for tree, kind in _TREES.items():
+        for tree, route in _TREES.items():
             if path.startswith(tree):
-                if kind is Kind.UPSTREAM:
+                if route.kind is Kind.UPSTREAM:
                     refuse_hidden(path, raw_path)
-                return Route(kind, None, path[len(tree) :].rstrip("/"))
+                return route._replace(rest=path[len(tree) :].rstrip("/"))
         return None
 
 
@@ -96,7 +96,3 @@ def refuse_hidden(path: str, raw_path: bytes) -> None:
     if hides or "//" in path or any(part in (".", "..") for part in path.split("/")):
         text = "the path has '..', '//', a backslash or an encoded slash in it"
         raise ClientError(text, code="bad_path", status=400)
-
-
-def _wrong_method(method: str, path: str, right: str) -> ClientError:
-    return ClientError(f"{method} is not for {path[:200]!r}: use {right}", code="wrong_method", status=405)

@@ -29,7 +29,7 @@ class Edited(NamedTuple):
 def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
     """Apply what applies. `body` and `top` belong together (from `peek`)."""
     changes: list[str] = []
-    for name in top.private():
+    for name in top.private:
         body = _drop(body, name)
         changes.append(f"dropped:{name}")
     if top.model != served_name:

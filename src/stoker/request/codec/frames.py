@@ -28,6 +28,15 @@ _OPENING = frozenset(
 )  # fmt: skip
 
 
+class _Whole(msgspec.Struct):
+    """Of a reply that was not streamed; the rest is skipped, but proved to be JSON."""
+
+    usage: Any = None
+
+
+_decode_whole = msgspec.json.Decoder(_Whole).decode
+
+
 class Usage:
     """Tokens as the serve itself counted them; None is unknown."""
 
@@ -42,12 +51,12 @@ class Usage:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
         if not isinstance(usage, dict):
             return
-        self.input = _int(usage, "prompt_tokens", "input_tokens", default=self.input)
-        self.output = _int(usage, "completion_tokens", "output_tokens", default=self.output)
-        details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-        if isinstance(details, dict):
-            self.cached = _int(details, "cached_tokens", default=self.cached)
-        self.cached = _int(usage, "cache_read_input_tokens", default=self.cached)
+        get = usage.get
+        self.input = _known(get("prompt_tokens"), get("input_tokens"), self.input)
+        self.output = _known(get("completion_tokens"), get("output_tokens"), self.output)
+        details = get("prompt_tokens_details") or get("input_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        self.cached = _known(get("cache_read_input_tokens"), cached, self.cached)
 
 
 class StreamReader:
@@ -178,15 +187,12 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     usage = Usage()
     if gzip:
         body = _inflated(zlib.decompressobj(47), body)
-    at = body.rfind(b'"usage"')
-    if at < 0:
+    if b'"usage"' not in body:
         return usage
     try:
-        payload = _decode(body)
+        usage.read(_decode_whole(body).usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return usage
-    if isinstance(payload, dict):
-        usage.read(payload.get("usage"))
     return usage
 
 
@@ -247,12 +253,12 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
     return False
 
 
-def _int(source: dict[str, Any], *names: str, default: int | None) -> int | None:
-    for name in names:
-        value = source.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-    return default
+def _known(*counts: Any) -> int | None:
+    """The first that is a number of tokens."""
+    for count in counts:
+        if type(count) is int:  # True is none
+            return count
+    return None
 
 
 def _inflated(stream: Any, data: bytes) -> bytes:

@@ -32,7 +32,8 @@ _ABSENT = msgspec.Raw()
 class Top(msgspec.Struct):
     """The top level of a request body; everything else is skipped, but proved to be JSON.
 
-    `model_at` is where the model's key starts, if that is certain without a scan of the structure.
+    `model_at` is where the model's key starts, if that is certain without a scan of the structure; `private` names the
+    engine-private parameters that are there.
     """
 
     model: Any = None
@@ -51,6 +52,7 @@ class Top(msgspec.Struct):
     lora_path: msgspec.Raw = _ABSENT
     id_slot: msgspec.Raw = _ABSENT
     model_at: Any = msgspec.field(default=None, name="(model_at)")
+    private: Any = msgspec.field(default=(), name="(private)")
 
     def output_budget(self) -> int | None:
         """Tokens the caller allows for the answer; None if it did not say."""
@@ -58,13 +60,6 @@ class Top(msgspec.Struct):
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
         return None
-
-    def private(self) -> list[str]:
-        """Engine-private parameters that are there."""
-        values = _private(self)
-        if values == _NOTHING_PRIVATE:
-            return []
-        return [name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT]
 
 
 _private = attrgetter(*ENGINE_PRIVATE)
@@ -101,11 +96,11 @@ def peek(body: bytes) -> Top:
     # only of valid JSON is the depth measured: of quotes that never close it would take quadratic time
     if _has_many_brackets(body) and _depth(body) > MAX_DEPTH:
         raise _too_deep()  # 2
-    top.model_at = None  # ours alone, whatever the body says
-    private = top.private()
+    top.model_at = None  # these two are ours alone, whatever the body says
+    top.private = private = _private_of(top)
     keys = _UNIQUE_KEY.findall(body)
     is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    if not is_plain or len(keys) > len(set(keys)) or any(body.count(b'"%s"' % p.encode()) > 1 for p in private):
+    if not is_plain or len(keys) > len(set(keys)) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' stands {count} times in the request body"
@@ -142,6 +137,17 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
         if msgspec.json.decode(body[at : _string_end(body, at)]) == name:
             return at, value, _value_end(body, value)
     return None
+
+
+def _private_of(top: Top) -> tuple[str, ...]:
+    values = _private(top)
+    if values == _NOTHING_PRIVATE:
+        return ()
+    return tuple(name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT)
+
+
+def _repeats(body: bytes, names: tuple[str, ...]) -> bool:
+    return any(body.count(b'"%s"' % name.encode()) > 1 for name in names)
 
 
 def _has_many_brackets(body: bytes) -> bool:

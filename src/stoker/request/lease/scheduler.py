@@ -259,7 +259,7 @@ class Scheduler(Settling):
         Where its device is not up to it, the target's `fallback` comes first: who asked will ask for that now.
         """
         commands = self.stopped(target)
-        beyond = error.code in BEYOND_THE_DEVICE
+        beyond = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
         requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
         again = BACKOFF_CAP if beyond else backoff(target.failures)

@@ -11,17 +11,21 @@ import httptools
 
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.outbox import Outbox
 
 MAX_IDLE = 64
 """Idle connections kept per serve."""
 MAX_HEAD = 64 * 1024
+LARGE = 64 * 1024
+"""Bytes of a body that is not copied behind its head."""
 CONNECT_TIMEOUT = 5.0
+_LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Exchange(Protocol):
     """Who receives one reply. Called from the socket's callback; must not block or raise."""
 
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None: ...
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None: ...
 
     def on_data(self, data: bytes) -> None: ...
 
@@ -41,7 +45,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = 0
-        self._length: int | None = None
+        """Bytes read until the head was complete; some may be the body's."""
         self._pieces: list[bytes] = []
         self._ended = False
         self._can_stay = False
@@ -55,11 +59,21 @@ class Connection(asyncio.Protocol):
 
     # -- what the relay does -------------------------------------------------------------------------------------
 
-    def send(self, exchange: Exchange, data: bytes) -> None:
+    def send(self, exchange: Exchange, head: bytes, body: bytes) -> None:
         """Send one request; `exchange` gets the reply."""
         self._exchange = exchange
+        self._headers = []
+        self._head_size = 0
         self.has_answered = self._has_head = False
-        self.transport.write(data)
+        if len(body) < LARGE:
+            self._pool.outbox.put(self._write, head + body)
+        else:
+            self.transport.write(head)
+            self.transport.write(body)
+
+    def _write(self, message: bytes) -> None:
+        if not self.is_closed:
+            self.transport.write(message)
 
     def pause(self) -> None:
         if not self.is_closed and not self._is_paused:
@@ -88,10 +102,15 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         self.has_answered = True
+        if not self._has_head:
+            self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(f"what came is not HTTP: {error.__context__ or error}")
+            return
+        if self._head_size > MAX_HEAD and not self._has_head:
+            self._break("the reply's head is too large")
             return
         pieces = self._pieces
         if pieces:
@@ -110,7 +129,7 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
-        if self._has_head and self._length is None and not self._parser_chunked():
+        if self._has_head and not any(name in _LENGTHS for name, _ in self._headers):
             self._exchange = None  # neither a length nor chunks: the end of the connection is the end of the reply
             exchange.on_end()
         else:
@@ -118,27 +137,18 @@ class Connection(asyncio.Protocol):
 
     # -- httptools -----------------------------------------------------------------------------------------------
 
-    def on_message_begin(self) -> None:
-        if self._ended:
-            raise ValueError("more came than the one reply that was asked for")
-        self._headers = []
-        self._head_size = 0
-        self._length = None
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._head_size += len(name) + len(value)
-        if self._head_size > MAX_HEAD:
-            raise ValueError("the reply's head is too large")
-        name = name.lower()
-        if name == b"content-length":
-            self._length = int(value)
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
+        if self._ended:
+            raise ValueError("more came than the one reply that was asked for")
+        if self._head_size > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
+            raise ValueError("the reply's head is too large")
         status = self._parser.get_status_code()
         if status >= 200 and self._exchange is not None:
             self._has_head = True
-            self._exchange.on_head(status, self._headers, self._length)
+            self._exchange.on_head(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -147,11 +157,10 @@ class Connection(asyncio.Protocol):
         if self._parser.get_status_code() >= 200:
             self._ended = True
             self._can_stay = self._parser.should_keep_alive()  # only known while the message is
+        else:
+            self._headers = []
 
     # -- ends ----------------------------------------------------------------------------------------------------
-
-    def _parser_chunked(self) -> bool:
-        return any(name == b"transfer-encoding" for name, _ in self._headers)
 
     def _finish(self) -> None:
         exchange, self._exchange = self._exchange, None
@@ -180,6 +189,7 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[Connection]] = defaultdict(deque)
         self._tls: ssl.SSLContext | None = None
+        self.outbox = Outbox(asyncio.get_running_loop())
         self.opened = 0
 
     def idle(self, target: Target) -> Connection | None:

@@ -15,11 +15,12 @@ import asyncio
 from typing import NamedTuple
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, ClientLeft, UpstreamError
+from stoker.domain.errors import CapacityError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import StreamReader, Usage, read_usage
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers
+from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Connection, Pool
 from stoker.request.relay.reply import Reply
 
@@ -29,15 +30,6 @@ MAX_COLLECTED = 4 * 2**20
 """Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
 
-class Outgoing(NamedTuple):
-    """What is sent to the serve."""
-
-    head: bytes
-    body: bytes
-    dialect: Dialect | None
-    remove_usage: bool = False
-
-
 class Limits(NamedTuple):
     """Seconds; 0 = never."""
 
@@ -45,88 +37,99 @@ class Limits(NamedTuple):
     stall_timeout: float
 
 
-class Stale(Exception):
-    """A kept connection had been closed by the serve before it read the request: try again on a new one."""
-
-
 class Relay:
-    """Carries one request. `run` returns when the reply is complete and raises what went wrong; nobody else awaits."""
+    """Carries one request. What `send` gives is awaited by its request alone."""
+
+    __slots__ = (
+        "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream", "_last_data",
+        "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_size", "_target", "_timer",
+        "received", "reply", "upstream_status", "usage",
+    )  # fmt: skip
 
     def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
         self.reply = reply
+        self.received = 0
+        """Bytes of the reply's body so far."""
         self.usage = Usage()
-        self.upstream_status = 0
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
-        self._done: asyncio.Future[None] = reply.loop.create_future()
+        self._outcome = Outcome(reply.loop)
+        self.upstream_status = 0
         self._connection: Connection | None = None
+        self._opening: asyncio.Task[None] | None = None
         self._reader: StreamReader | None = None
-        self._outgoing: Outgoing | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
         self._held: list[bytes] = []
         self._size = 0
         self._flows = False
         self._is_raw_stream = False
         self._last_data = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._opening: asyncio.Timeout | None = None
-        self._ending: Exception | None = None
 
-    async def run(self, target: Target, outgoing: Outgoing) -> None:
-        """Send, and wait until the reply is through. Raises UpstreamError (the serve failed; maybe after the commit),
-        ClientLeft, or the error of `cut`. On cancel the upstream connection is closed before this returns.
+    def send(
+        self, target: Target, head: bytes, body: bytes, dialect: Dialect | None = None, remove_usage: bool = False
+    ) -> Outcome:
+        """Send; `dialect` None passes the reply on as it is. Awaited, the outcome returns when the reply is complete,
+        and raises UpstreamError (the serve failed; maybe after the commit) or the error that `end` was called with.
+        `close` must follow, whatever came.
         """
-        self._outgoing = outgoing
+        self._target = target
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._head = head
+        self._body = body
+        self._dialect = dialect
+        self._removes_usage = remove_usage
         connection = self._pool.idle(target)
-        try:
-            if connection is not None:
-                try:
-                    self._send(connection, outgoing)
-                    await self._done
-                    return
-                except Stale:
-                    self._done = self._loop.create_future()
-            self._send(await self._open(target), outgoing)
-            await self._done
-        finally:
-            self._close()
+        if connection is None:
+            self._opening = self._loop.create_task(self._open())
+        else:
+            self._send(connection)
+        return self._outcome
+
+    def close(self) -> None:
+        """Whatever the way out: no timer, and no upstream call that nobody listens to."""
+        self.reply.wire.on_resume = None
+        self._disarm()
+        if self._opening is not None:
+            self._opening.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.abort()
+        self._outcome.close()
 
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
         self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
 
     def end(self, error: Exception) -> None:
-        """End it from outside: the serve sees its client leave, `run` raises `error`. Does nothing once it is over."""
-        if self._ending is None:
-            self._ending = error
-        if self._done.done():  # over, or between two attempts: `_open` looks at `_ending`
+        """End it from outside: the serve sees its client leave, the outcome is `error`. Nothing once it is over."""
+        if self._outcome.is_known:
             return
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.abort()
-        self._settle(error)
         if self._opening is not None:
-            self._opening.reschedule(self._loop.time())
+            self._opening.cancel()
+        self._settle(error)
 
     # -- the serve's side (socket callbacks) -----------------------------------------------------------------------
 
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None:
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
-        self._last_data = self._loop.time()
-        dialect = self._outgoing.dialect if self._outgoing is not None else None
+        dialect = self._dialect
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            remove = self._outgoing is not None and self._outgoing.remove_usage
-            self._reader = StreamReader(dialect, remove, gzip)
+            self._reader = StreamReader(dialect, self._removes_usage, gzip)
             self.usage = self._reader.usage
+            self._last_data = self._loop.time()
             self._arm()
         else:
             self._is_raw_stream = status == 200 and kind.startswith(b"text/event-stream")
 
     def on_data(self, data: bytes) -> None:
+        self.received += len(data)
         reader = self._reader
         if reader is None:
             self._collect(data)
@@ -148,14 +151,14 @@ class Relay:
         try:
             self._end()
         except Exception as error:
-            self._settle(error)  # whatever it is, `run` raises it: nobody may wait for ever
+            self._settle(error)  # whatever it is, the request gets it: nobody may wait for ever
         else:
             self._settle(None)
 
     def on_broken(self, reason: str) -> None:
         connection, self._connection = self._connection, None
         if connection is not None and connection.is_reused and not connection.has_answered:
-            self._settle(Stale())
+            self._opening = self._loop.create_task(self._open())  # the serve had closed it before it read the request
             return
         if self._reader is not None and self._reader.has_ended():
             self.on_end()  # the reply was complete; only the connection's end was rude
@@ -264,49 +267,32 @@ class Relay:
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    async def _open(self, target: Target) -> Connection:
-        """A new connection. Whoever ends the request meanwhile does not wait until it is made."""
-        if self._ending is not None:
-            raise self._ending
+    async def _open(self) -> None:
+        """A new connection, made in a task of its own. Whoever ends the request meanwhile does not wait for it."""
         try:
-            async with asyncio.timeout(None) as self._opening:
-                return await self._pool.open(target)
-        except TimeoutError:
-            raise (self._ending or ClientLeft()) from None
+            connection = await self._pool.open(self._target)
+        except Exception as error:
+            self._settle(error)
+            return
         finally:
             self._opening = None
+        self._send(connection)
 
-    def _send(self, connection: Connection, outgoing: Outgoing) -> None:
+    def _send(self, connection: Connection) -> None:
         self._connection = connection
-        if self._done.done():  # gone while the connection was made
-            connection.abort()
-        else:
-            connection.send(self, outgoing.head + outgoing.body if len(outgoing.body) < 65536 else outgoing.head)
-            if len(outgoing.body) >= 65536:
-                connection.transport.write(outgoing.body)
+        connection.send(self, self._head, self._body)
 
     def _settle(self, error: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._done.done():
-            if error is None:
-                self._done.set_result(None)
-            else:
-                self._done.set_exception(error)
-
-    def _close(self) -> None:
-        """Whatever the way out: no timer, and no upstream call that nobody listens to."""
-        self.reply.wire.on_resume = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        connection, self._connection = self._connection, None
-        if self._done.cancelled() or self._done.cancel():
-            if connection is not None:
-                connection.abort()
+        self._disarm()
+        if error is None:
+            self._outcome.succeed()
         else:
-            self._done.exception()  # seen, also when the connection could not even be made
+            self._outcome.fail(error)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

@@ -44,11 +44,18 @@ class Reply:
     """See the module's docstring. `headers` are added to whatever head goes out."""
 
     __slots__ = (
-        "_has_events", "_keep_alive", "_timer", "dialect", "first_write", "headers", "is_committed", "is_finished",
+        "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "headers", "is_committed", "is_finished",
         "loop", "request_id", "status", "wire",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, dialect: Dialect | None, request_id: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        dialect: Dialect | None,
+        request_id: str,
+        loop: asyncio.AbstractEventLoop,
+        now: Callable[[], float],
+    ) -> None:
         self.wire = wire
         self.dialect = dialect
         self.request_id = request_id
@@ -57,7 +64,9 @@ class Reply:
         self.status = 0
         self.is_committed = False
         self.is_finished = False
-        self.first_write: Callable[[], None] | None = None
+        self.began: float | None = None
+        """When the serve's first bytes went out, by `now`."""
+        self._now = now
         self._has_events = False
         self._keep_alive = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -83,8 +92,8 @@ class Reply:
     def begin(self) -> None:
         """The serve's own bytes follow: no pings from here any more."""
         self._disarm()
-        if self.first_write is not None:
-            self.first_write()
+        if self.began is None:
+            self.began = self._now()
 
     def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a complete reply; nothing may be committed."""

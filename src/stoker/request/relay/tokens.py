@@ -30,7 +30,7 @@ class _Collect:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def on_head(self, status: int, headers: list[tuple[bytes, bytes]], length: int | None) -> None:
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._status = status
 
     def on_data(self, data: bytes) -> None:
@@ -52,7 +52,7 @@ async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int,
     collect = _Collect(asyncio.get_running_loop())
     connection = await pool.open(target)
     head = request_head(b"POST", path, target, [(b"content-type", b"application/json")], len(body), plain=True)
-    connection.send(collect, head + body)
+    connection.send(collect, head, body)
     try:
         async with asyncio.timeout(TIMEOUT):
             return await collect.done

@@ -1,0 +1,261 @@
+"""The systemd driver: a serve is a unit, which outlives every restart of ours and writes to the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable, Container
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet import identity
+from stoker.fleet.drivers import systemctl, unit_states
+from stoker.fleet.drivers.process import describe_exit, finish
+from stoker.fleet.drivers.systemctl import Systemctl, SystemdFailed
+from stoker.fleet.drivers.systemd_unit import SystemdUnit
+from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.drivers.unit_states import Action, Seen
+from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.plan import plan
+from stoker.fleet.environment import child_environment, is_secret
+from stoker.fleet.install import files, syntax, units
+from stoker.fleet.install.units import Origin
+from stoker.fleet.keys import Keys
+from stoker.fleet.ports import port_problem
+from stoker.fleet.records import Record
+
+_FINGERPRINT = "STOKER_FINGERPRINT"
+_SAID = 800
+
+
+class SystemdDriver:
+    """Implements `drivers.unit.Driver` with units that `stoker install systemd` has written, or their owner.
+
+    A unit of ours gets its environment, a new key in it, from a file (0600) that is written before each start; only its
+    command line stands in the unit. A unit of its owner's is started and stopped as it is.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        keys: Keys,
+        log: logging.Logger,
+        booted: Path = systemctl.BOOTED,
+        limit: float = systemctl.LIMIT,
+    ) -> None:
+        self._state = state
+        self._keys = keys
+        self._log = log
+        self._booted = booted
+        self._limit = limit
+
+    async def examine(self, serve: Serve) -> list[str]:
+        """systemd, the unit, its drift, its port. One sentence each."""
+        return (await self._look(serve))[1]
+
+    async def launch(
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+    ) -> Launched:
+        """See `Driver.launch`. A unit that runs already, for this configuration, is taken over as it is."""
+        seen, problems = await self._look(serve)
+        if seen is None or problems:
+            raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
+        unit, asked = serve.unit or "", self._asked(serve.unit or "")
+        is_ours = units.origin(_text(seen)) is not Origin.FOREIGN
+        kept = self._kept(serve)
+        fingerprint = self._keys.fingerprint(serve)
+        action = unit_states.start(seen, not is_ours or kept.get(_FINGERPRINT) == fingerprint)
+        nonce = kept.get(identity.MARK_VARIABLE) if is_ours and action is Action.JOIN else None
+        intent = self._intent(serve, unit, nonce or secrets.token_hex(16), fingerprint, is_ours, started_at)
+        intend(intent)
+        try:
+            if is_ours and action is not Action.JOIN:
+                self._prepare(serve, intent)
+            if action is Action.RESET_AND_START:
+                await asked.reset(unit)
+            await (asked.restart if action is Action.RESTART else asked.start)(unit, serve.ready_timeout)
+            seen = await _visible(asked, unit)
+            if not seen.is_up:
+                raise StartFailed(await self._died(serve, intent, seen))
+        except SystemdFailed as error:
+            await self._give_up(asked, unit)
+            raise StartFailed(f"serve '{serve.name}' was not started: {error.message}", code=error.code) from error
+        except BaseException:
+            await self._give_up(asked, unit)
+            raise
+        record = _complete(intent, seen)
+        return Launched(record, self._keys.address(serve, record), None)
+
+    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> SystemdUnit:
+        """Raises ProcessLookupError if its main process is gone already."""
+        unit = SystemdUnit(self._asked(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
+        if record.pid and identity.start_mark(record.pid) != record.mark:  # what is watched cannot change any more
+            unit.release()
+            raise ProcessLookupError(record.pid)
+        return unit
+
+    async def find(self, record: Record) -> Record | None:
+        """The unit while it is up, whoever started it last. An interrupted launch has started all of it, or nothing."""
+        asked = self._asked(record.handle)
+        try:
+            seen = await _visible(asked, record.handle)
+        except SystemdFailed as error:
+            self._log.warning("serve %s is not looked for: %s", record.name, error.message)
+            return None
+        return _complete(record, seen) if seen.is_up else None
+
+    async def said(self, record: Record) -> str:
+        """The last lines of its journal since that start; empty if they may not be read. Not redacted."""
+        try:
+            return await self._asked(record.handle).said(record.handle, record.started_at)
+        except SystemdFailed as error:
+            self._log.info("the journal of %s cannot be read: %s", record.handle, error.message)
+            return ""
+
+    # -- before a start ------------------------------------------------------------------------------------------------
+
+    async def _look(self, serve: Serve) -> tuple[Seen | None, list[str]]:
+        """How the unit is, and what stands in the way of a start."""
+        who = f"serve '{serve.name}'"
+        if (missing := systemctl.problem(self._booted)) is not None:
+            return None, [
+                f"{who} runs as a unit of systemd, and {missing}: take `driver` out, and Stoker starts it itself"
+            ]
+        unit, asked = serve.unit or "", self._asked(serve.unit or "")
+        try:
+            seen = await asked.show(unit)
+        except SystemdFailed as error:
+            return None, [f"{who}: {error.message}"]
+        install = _install(asked)
+        if (refusal := unit_states.refusal(seen)) is not None:
+            return seen, [f"the unit {unit} of {who} {refusal.format(systemctl=asked, install=install, unit=unit)}"]
+        found = [f"the unit {unit} of {who} {drift}" for drift in self._drift(serve, seen, asked)]
+        if serve.port is None:
+            found.append(f"{who} runs as a unit and so needs a fixed `port`")
+        elif not seen.is_up and (problem := port_problem(serve.host, serve.port)) is not None:
+            found.append(f"{who}: {problem}")
+        return seen, found
+
+    def _drift(self, serve: Serve, seen: Seen, asked: Systemctl) -> list[str]:
+        """What differs between the unit and the configuration; nothing is known against a unit of its owner's."""
+        if seen.needs_reload:
+            return [f"was changed since systemd read it: type `{asked} daemon-reload`"]
+        text = _text(seen)
+        origin = units.origin(text)
+        if origin is Origin.FOREIGN:
+            return []
+        if origin is Origin.CHANGED:
+            return [
+                f"was changed by hand ({seen.fragment}): put the change into a drop-in (`{asked} edit {serve.unit}`), "
+                f"then type `{_install(asked)} --force`"
+            ]
+        try:
+            wanted = units.exec_start(units.planned(serve).argv)
+            syntax.environment(serve.env)
+        except ValueError as error:
+            return [f"cannot be written: {error}"]
+        if wanted not in text.split("\n"):
+            return [f"was written for another configuration of it: type `{_install(asked)}`"]
+        return []
+
+    def _intent(
+        self, serve: Serve, unit: str, nonce: str, fingerprint: str, is_ours: bool, started_at: float
+    ) -> Record:
+        return Record(
+            name=serve.name,
+            pid=0,
+            mark="",
+            command="",
+            fingerprint=fingerprint,
+            port=serve.port or 0,
+            nonce=nonce,
+            takes_key=is_ours and units.planned(serve).takes_key,
+            started_at=started_at,
+            log="",
+            grace=serve.stop_grace,
+            driver=Driver.SYSTEMD,
+            handle=unit,
+        )
+
+    def _prepare(self, serve: Serve, record: Record) -> None:
+        """Write the environment of the start that follows. Raises StartFailed."""
+        key = self._keys.key(serve, record.nonce)
+        planned = plan(serve, Place(record.port, key))
+        own = {identity.MARK_VARIABLE: record.nonce, _FINGERPRINT: record.fingerprint}
+        if any(key in word for word in planned.argv):
+            own[units.KEY_VARIABLE] = key
+        environment = child_environment(os.environ, serve.env, {**planned.environment, **own})
+        path = units.environment_file(self._state, serve.name)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.replace(path, syntax.environment(environment).encode(), 0o600)
+        except ValueError as error:
+            raise StartFailed(f"serve '{serve.name}' was not started: {error}", code="cannot_start") from error
+        except OSError as error:
+            text = f"serve '{serve.name}' was not started: {path} cannot be written ({error.strerror}): make room"
+            raise StartFailed(text, code="cannot_start") from error
+
+    def _kept(self, serve: Serve) -> dict[str, str]:
+        """The environment of the last start; empty if there was none."""
+        try:
+            return syntax.read_environment(units.environment_file(self._state, serve.name).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError):
+            return {}
+
+    async def _died(self, serve: Serve, record: Record, seen: Seen) -> str:
+        key = self._keys.key(serve, record.nonce)
+        hidden = [key, *(text for name, text in serve.env.items() if is_secret(name))]
+        lines = [line.strip() for line in (await self.said(record)).splitlines() if line.strip()]
+        said = redact(" | ".join(lines[-5:]), hidden)[-_SAID:]
+        how = f"serve '{serve.name}' {describe_exit(seen.code)} at once: {said or 'nothing it said can be read here'}"
+        return f"{how}; `journalctl -u {record.handle} -n 50` shows more"
+
+    async def _give_up(self, asked: Systemctl, unit: str) -> None:
+        """Whatever was started is ended, whoever cancels meanwhile."""
+
+        async def end() -> None:
+            try:
+                stopped, _ = await asyncio.gather(asked.stop(unit), asked.kill(unit), return_exceptions=True)
+                seen = await asked.show(unit)
+                if seen.active is unit_states.Active.FAILED:
+                    await asked.reset(unit)
+                elif seen.is_up and isinstance(stopped, SystemdFailed):
+                    raise stopped
+            except SystemdFailed as error:
+                self._log.warning("%s may still be there: %s", unit, error.message)
+
+        await finish(asyncio.get_running_loop().create_task(end(), name=f"give-up-{unit}"))
+
+    def _asked(self, unit: str) -> Systemctl:
+        """Whose unit it is: our user's, if there is one of that name in the user's directory, else the system's."""
+        is_user = bool(unit) and (units.user_directory(os.path.expanduser("~")) / unit).exists()
+        return Systemctl(is_user, self._limit)
+
+
+def _complete(record: Record, seen: Seen) -> Record:
+    """With its main process, if that can be seen from here."""
+    mark = identity.start_mark(seen.pid) if seen.pid else None
+    return msgspec.structs.replace(record, pid=seen.pid if mark else 0, mark=mark or record.handle)
+
+
+async def _visible(asked: Systemctl, unit: str) -> Seen:
+    """How the unit is. Its main process has just ended, or cannot be seen from here at all: a second look tells."""
+    seen = await asked.show(unit)
+    return await asked.show(unit) if seen.pid and identity.start_mark(seen.pid) is None else seen
+
+
+def _install(asked: Systemctl) -> str:
+    return "stoker install systemd --user" if "--user" in asked.words else "stoker install systemd"
+
+
+def _text(seen: Seen) -> str:
+    try:
+        return Path(seen.fragment).read_text("utf-8") if seen.fragment else ""
+    except (OSError, UnicodeDecodeError):
+        return ""

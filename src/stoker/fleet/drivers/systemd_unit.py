@@ -1,0 +1,154 @@
+"""One start of a unit of systemd: seen to end at once, ended on request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from stoker.domain.errors import StokerError
+from stoker.fleet.drivers import unit_states
+from stoker.fleet.drivers.process import UNKILLABLE_AFTER, finish
+from stoker.fleet.drivers.systemctl import Systemctl, SystemdFailed
+from stoker.fleet.drivers.unit_states import Seen
+from stoker.fleet.drivers.watch import ExitWatch
+
+LOOK = 0.02
+"""Seconds between two looks at a unit whose main process has just ended."""
+LEARN_WITHIN = 1.0
+"""Seconds that the exit code may take to reach systemd; after that it counts as unknown."""
+POLL = 1.0
+"""Seconds between two looks at a unit whose processes cannot be seen from here."""
+
+
+class SystemdUnit:
+    """Implements `drivers.unit.Unit` for one start of a unit. `pid` 0: its processes cannot be seen from here."""
+
+    def __init__(
+        self,
+        asked: Systemctl,
+        unit: str,
+        pid: int,
+        on_exit: Callable[[int | None], None],
+        on_gone: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self.pid = pid or None
+        self.code: int | None = None
+        self._asked = asked
+        self._unit = unit
+        self._on_exit = on_exit
+        self._on_gone = on_gone
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._has_told = False
+        self._is_gone = False
+        self._kill_at = float("inf")
+        self._is_late = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._watch: ExitWatch | None = None
+        if pid:
+            self._watch = ExitWatch(pid, lambda _: self._follow(LOOK, LEARN_WITHIN))
+        else:
+            self._follow(POLL, float("inf"))
+
+    async def end(self, grace: float) -> None:
+        """`systemctl stop`, `grace` seconds, SIGKILL to all of it; returns when systemd says that nothing is left.
+
+        A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
+        call when everything is gone. Raises StokerError: `systemd_failed` if systemd refuses, `unkillable`.
+        """
+        task = self.begin_end(grace)
+        if task is not None:
+            await finish(task)
+
+    def begin_end(self, grace: float) -> asyncio.Task[None] | None:
+        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        if self._is_gone:
+            return None
+        if (kill_at := self._loop.time() + grace) < self._kill_at:
+            self._kill_at = kill_at
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_at(kill_at, self._is_late.set)
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end(), name=f"end-{self._unit}")
+            self._ending.add_done_callback(self._report)
+        return self._ending
+
+    def release(self) -> None:
+        """Stop watching it; it runs on."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watch is not None:
+            self._watch.close()
+        if self._following is not None:
+            self._following.cancel()
+
+    def _follow(self, pause: float, limit: float) -> None:
+        self._following = self._loop.create_task(self._wait_until_down(pause, limit), name=f"follow-{self._unit}")
+
+    async def _wait_until_down(self, pause: float, limit: float) -> None:
+        """Ask systemd until it says that the main process has ended, then tell; after `limit` seconds tell anyway."""
+        until = self._loop.time() + limit
+        seen = Seen()
+        while self._loop.time() < until:
+            with contextlib.suppress(SystemdFailed):  # busy, or being restarted itself: it is asked again
+                seen = await self._asked.show(self._unit)
+                if not seen.is_up or (self.pid is not None and seen.pid != self.pid):
+                    break
+            await asyncio.sleep(pause)
+        self._tell(seen.code)
+
+    def _tell(self, code: int | None) -> None:
+        """Once."""
+        if not self._has_told:
+            self._has_told = True
+            self.code = code
+            self._on_exit(code)
+
+    async def _end(self) -> None:
+        stopping = self._loop.create_task(self._asked.stop(self._unit), name=f"stop-{self._unit}")
+        waiting = self._loop.create_task(self._is_late.wait(), name=f"grace-{self._unit}")
+        try:
+            await asyncio.wait([stopping, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done():
+                with contextlib.suppress(SystemdFailed):  # nothing there to be killed; what it is shows below
+                    await self._asked.kill(self._unit)
+                await asyncio.wait([stopping], timeout=UNKILLABLE_AFTER)
+            if not stopping.done():
+                raise self._unkillable()
+            seen = await self._asked.show(self._unit)
+            if seen.is_up:
+                stopping.result()
+                raise SystemdFailed(
+                    f"`{self._asked} stop {self._unit}` is done, and it is {seen.words}: look at its status"
+                )
+            if seen.active is unit_states.Active.FAILED:
+                await self._asked.reset(self._unit)
+        finally:
+            self._ending = None
+            stopping.cancel()
+            waiting.cancel()
+            await asyncio.wait([stopping, waiting])
+        self.release()
+        if self._following is not None:
+            await asyncio.wait([self._following])
+        self._is_gone = True
+        self._tell(seen.code)
+        self._on_gone()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        """A sweep has nobody who waits for it."""
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._log.error("%s: %s", self._unit, failure)
+
+    def _unkillable(self) -> StokerError:
+        return StokerError(
+            f"{self._unit} survives SIGKILL: a process of it hangs in the kernel; look at `dmesg` and at "
+            f"`{self._asked} status {self._unit}`, a restart of the machine may be needed",
+            code="unkillable",
+        )

@@ -1,0 +1,221 @@
+"""One client connection.
+
+uvicorn hosts the server (sockets, signals, graceful shutdown); what the two rely on in each other is held by a contract
+test. llhttp parses. A request begins in the callback that read it, when all of that read has been parsed; requests of
+one connection are answered one after the other, in the order they came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from stoker.request.accept.turn import Turn
+from stoker.request.accept.wire import STATUS_LINES, Wire
+from stoker.request.outbox import Outbox
+
+_BAD_REQUEST = b"Invalid HTTP request received."
+
+
+class Application(Protocol):
+    """Who answers requests."""
+
+    outbox: Outbox
+
+    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+        """Answer at once, or return what answers. Raises nothing."""
+
+
+class WireProtocol(asyncio.Protocol):
+    """See the module's docstring. Made by uvicorn, whose configuration has an `Application` for its `app`."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: object = None,
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
+        self.loop = _loop or asyncio.get_running_loop()
+        self.state = server_state
+        self.is_local = False
+        """Came through the control socket (mode 0600): its peer is the user itself."""
+        self.is_paused = False
+        """The client is slow: its buffer is above the high-water mark."""
+        self._application: Application = config.app  # type: ignore[assignment]  # no ASGI application
+        self.outbox = self._application.outbox
+        self._parser = _parser(self)
+        self._keep_alive = config.timeout_keep_alive
+        self._idle_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_reading = True
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._came: Wire | None = None
+        """The request whose bytes come in."""
+        self._running: Wire | None = None
+        """The request that is being answered."""
+        self._next: deque[Wire] = deque()
+        """Requests whose turn has not come."""
+
+    # -- asyncio -------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        sock = transport.get_extra_info("socket")
+        self.is_local = sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
+        self.state.connections.add(self)  # type: ignore[arg-type]
+        self._idle_since = self.loop.time()
+        self._timer = self.loop.call_later(self._keep_alive, self._look)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._pass_over(offer.args[0], data)
+        except httptools.HttpParserError:
+            self._refuse()
+        else:
+            if self._running is None and self._next:
+                self._start()
+
+    def eof_received(self) -> None:
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.state.connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        left, self._next = self._next, deque()
+        if self._running is not None:
+            left.appendleft(self._running)
+        for wire in left:
+            wire.lose()
+        self._came = self._running = self._parser = None  # no circle is left behind for the collector
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        if self._running is not None and self._running.on_resume is not None:
+            self._running.on_resume()
+
+    def shutdown(self) -> None:
+        """uvicorn is closing: what runs is the connection's last."""
+        if self._running is None:
+            self.transport.close()
+        else:
+            self._running.close_after()
+
+    # -- llhttp --------------------------------------------------------------------------------------------------
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        version = parser.get_http_version()
+        keeps_alive = version != "1.0" and parser.should_keep_alive()
+        url, self._url = self._url, b""
+        headers, self._headers = self._headers, []
+        self._came = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
+        self._next.append(wire)
+        if self._running is not None or len(self._next) > 1:
+            self._read(False)  # a client may not get ahead without end
+
+    def on_body(self, piece: bytes) -> None:
+        wire = self._came
+        if wire is not None and not wire.is_finished:  # else nobody wants it
+            wire.received += len(piece)
+            wire.pieces.append(piece)
+            if wire.arrival is not None:
+                wire.arrived()
+
+    def on_message_complete(self) -> None:
+        wire, self._came = self._came, None
+        self._headers = []  # trailers, which are nobody's
+        if wire is not None:
+            wire.is_whole = True
+            if wire.arrival is not None:
+                wire.arrived()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def on_replied(self, wire: Wire) -> None:
+        """The reply is out: the next one's turn."""
+        self._running = None
+        if not wire.keeps_alive:
+            self.transport.close()
+            return
+        self._idle_since = self.loop.time()
+        if self._next:
+            self.loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        if self._running is not None or not self._next or self.transport.is_closing():
+            return
+        wire = self._running = self._next.popleft()
+        if not self._is_reading and not self._next:
+            self._read(True)  # also so that a client which leaves is noticed
+        work = self._application.answer(wire)
+        if work is not None:
+            Turn(work, self.loop, self.state.tasks)
+
+    def _read(self, reads: bool) -> None:
+        if reads is not self._is_reading:
+            self._is_reading = reads
+            if reads:
+                self.transport.resume_reading()
+            else:
+                self.transport.pause_reading()
+
+    def _pass_over(self, at: int, data: bytes) -> None:
+        """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
+        h2c with every request. llhttp takes what follows such a head, the body, for the other protocol: so it gets the
+        head once more, without the offer.
+        """
+        wire = self._next.pop()
+        plain = [(name, value) for name, value in wire.given if name != b"upgrade"]
+        if len(plain) == len(wire.given):  # CONNECT: nothing follows that is for us
+            self._refuse()
+            return
+        self._parser = _parser(self)
+        lines = b"".join(b"%b: %b\r\n" % header for header in plain)
+        target = wire.raw_path + (b"?" + wire.query if wire.query else b"")
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (wire.method.encode(), target, wire.version.encode(), lines)
+        self.data_received(head + data[at:])
+
+    def _refuse(self) -> None:
+        """What came is not HTTP."""
+        if self._running is None or not self._running.is_started:
+            head = STATUS_LINES[400] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+            self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST))
+        self.transport.close()
+
+    def _look(self) -> None:
+        """One timer per connection that looks back instead of being moved by each request."""
+        idle = 0.0 if self._running is not None else self.loop.time() - self._idle_since
+        if idle >= self._keep_alive:
+            self._timer = None
+            self.transport.close()
+        else:
+            self._timer = self.loop.call_later(self._keep_alive - idle, self._look)
+
+
+def _parser(protocol: WireProtocol) -> Any:
+    """llhttp; bytes behind a connection's last request are passed over, as uvicorn does."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser

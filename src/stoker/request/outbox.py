@@ -1,0 +1,38 @@
+"""Whole messages that go out together.
+
+A write to a socket wakes whoever waits for it at the other end, and that is the dearest part of a small message. What
+is read within one turn of the loop is therefore answered in one go: a row of writes wakes them once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+MOST = 16
+"""Messages that wait for each other, so that the first of many does not wait for long."""
+
+
+class Outbox:
+    """Messages go out in the order in which they were put in."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: list[tuple[Callable[[bytes], None], bytes]] = []
+
+    def put(self, send: Callable[[bytes], None], message: bytes) -> None:
+        """`send(message)` with the loop's next turn, or now if there are many."""
+        waiting = self._waiting
+        if not waiting:
+            self._loop.call_soon(self._flush)
+        waiting.append((send, message))
+        if len(waiting) >= MOST:
+            self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for send, message in waiting:
+            try:
+                send(message)
+            except Exception as error:  # the others have nothing to do with it
+                self._loop.call_exception_handler({"message": "a message could not be sent", "exception": error})

@@ -1,0 +1,325 @@
+"""A client's connection, on a transport of paper: whose bytes are whose, and whose turn it is."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import tomllib
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import Server, ServerState
+
+from stoker.request.accept.connection import WireProtocol
+from stoker.request.accept.wire import Wire
+from stoker.request.outbox import Outbox
+
+
+class Paper:
+    """A transport that writes down what is done to it."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.closing = False
+
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def write(self, data: bytes) -> None:
+        self.log.append(data)
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+        self.log.append("close")
+
+    def pause_reading(self) -> None:
+        self.log.append("pause")
+
+    def resume_reading(self) -> None:
+        self.log.append("resume")
+
+
+class House:
+    """An application that keeps what it is asked, and one connection to it."""
+
+    def __init__(self) -> None:
+        self.outbox = Outbox(asyncio.get_running_loop())
+        self.asked: list[Wire] = []
+        self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
+        config = uvicorn.Config(self, timeout_keep_alive=75)  # type: ignore[arg-type]
+        self.state = ServerState()
+        self.line = WireProtocol(config, self.state, {})
+        self.paper = Paper()
+        self.line.connection_made(self.paper)  # type: ignore[arg-type]
+
+    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+        self.asked.append(wire)
+        return self.works(wire)
+
+    async def said(self) -> bytes:
+        """What was written until now; whole replies go out with the loop's next turn."""
+        await asyncio.sleep(0)
+        return b"".join(entry for entry in self.paper.log if isinstance(entry, bytes))
+
+
+def story(tell: Callable[[House], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def played() -> None:
+        house = House()
+        await tell(house)
+        house.line.connection_lost(None)
+        assert (house.state.connections, house.state.tasks) == (set(), set())
+
+    def run() -> None:
+        asyncio.run(played())
+
+    run.__name__, run.__doc__ = tell.__name__, tell.__doc__
+    return run
+
+
+def get(path: str = "/", *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "host: h", *headers, "", ""]).encode()
+
+
+# -- what is read ----------------------------------------------------------------------------------------------------
+
+
+@story
+async def test_a_request_is_the_same_however_its_bytes_are_cut(house: House) -> None:
+    data = b"POST /a%62?x=1 HTTP/1.1\r\nHost: h\r\nX-Long: abc\r\nContent-Length: 5\r\n\r\nhello"
+    for cut in range(1, len(data)):
+        house.line.data_received(data[:cut])
+        house.line.data_received(data[cut:])
+        wire = house.asked[-1]
+        assert (wire.method, wire.path, wire.raw_path, wire.query) == ("POST", "/ab", b"/a%62", b"x=1")
+        assert wire.given == [(b"host", b"h"), (b"x-long", b"abc"), (b"content-length", b"5")]
+        assert (wire.is_whole, wire.take_body()) == (True, b"hello")
+        wire.reply(200, [], b"")
+        await house.said()
+    assert len(house.asked) == len(data) - 1
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [("/", "/", b""), ("//a", "//a", b""), ("/a#b", "/a", b""), ("http://h/p?q", "/p", b"q"), ("http://h", "/", b"")],
+)
+def test_a_target_is_a_path_and_a_query(target: str, path: str, query: bytes) -> None:
+    @story
+    async def tell(house: House) -> None:
+        house.line.data_received(get(target))
+        assert (house.asked[0].path, house.asked[0].query) == (path, query)
+
+    tell()
+
+
+@story
+async def test_trailers_are_nobodys_headers(house: House) -> None:
+    """Neither of the request they follow, which is answered by its head, nor of the next."""
+    chunked = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-evil: 1\r\n\r\n"
+    house.line.data_received(chunked + get("/next"))
+    house.asked[0].reply(200, [], b"")
+    await house.said()
+    await house.said()
+    assert [wire.given for wire in house.asked] == [
+        [(b"host", b"h"), (b"transfer-encoding", b"chunked")], [(b"host", b"h")],
+    ]  # fmt: skip
+    assert house.asked[0].take_body() == b"ok"
+
+
+@story
+async def test_an_offer_of_another_protocol_is_passed_over_and_the_body_is_kept(house: House) -> None:
+    head = b"POST /a?b HTTP/1.1\r\nhost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\ncontent-length: 20\r\n\r\n"
+    for cut in (len(head) + 20, 30, len(head), len(head) + 3):
+        data = head + b"body\r\nupgrade: 1\r\n\r\n"
+        house.line.data_received(data[:cut])
+        if cut < len(data):
+            house.line.data_received(data[cut:])
+        wire = house.asked[-1]
+        assert (wire.path, wire.query, wire.take_body()) == ("/a", b"b", b"body\r\nupgrade: 1\r\n\r\n")
+        assert b"upgrade" not in wire.headers
+        wire.reply(200, [], b"")
+        await house.said()
+
+
+@pytest.mark.parametrize("target", ["other:443", "/"])
+def test_a_tunnel_is_refused(target: str) -> None:
+    @story
+    async def tell(house: House) -> None:
+        house.line.data_received(b"CONNECT %b HTTP/1.1\r\nhost: other\r\n\r\n" % target.encode())
+        assert (await house.said()).startswith(b"HTTP/1.1 400 ")
+        assert house.paper.log[-1] == "close"
+        assert house.asked == []
+
+    tell()
+
+
+@story
+async def test_what_is_not_http_behind_a_reply_under_way_ends_the_connection_without_a_word(house: House) -> None:
+    house.line.data_received(get())
+    house.asked[0].start(200, [])
+    before = await house.said()
+    house.line.data_received(b"garbage\r\n\r\n")
+    assert (await house.said(), house.paper.log[-1]) == (before, "close")
+
+
+# -- whose turn it is ------------------------------------------------------------------------------------------------
+
+
+@story
+async def test_requests_are_answered_one_after_the_other_and_nobody_gets_ahead_without_end(house: House) -> None:
+    house.line.data_received(get("/1") + get("/2") + get("/3"))
+    assert [wire.path for wire in house.asked] == ["/1"]
+    assert house.paper.log == ["pause"]
+    for n in (1, 2):
+        house.asked[-1].reply(200, [], b"%d" % n)
+        await house.said()
+        await house.said()
+    assert [wire.path for wire in house.asked] == ["/1", "/2", "/3"]
+    assert [entry for entry in house.paper.log if isinstance(entry, str)] == ["pause", "resume"]
+
+
+@story
+async def test_the_next_request_begins_only_when_the_last_reply_is_out(house: House) -> None:
+    """Otherwise what it writes at once would come before a reply that still waits for the loop's next turn."""
+    house.line.data_received(get("/1"))
+    house.asked[0].reply(200, [], b"one")
+    house.line.data_received(get("/2"))
+    assert len(house.asked) == 1
+    await house.said()
+    await house.said()
+    house.asked[1].start(201, [])
+    said = await house.said()
+    assert said.index(b"one") < said.index(b"HTTP/1.1 201")
+
+
+@story
+async def test_after_a_reply_that_is_the_last_the_next_request_is_not_heard(house: House) -> None:
+    house.line.data_received(get("/1", "connection: close") + get("/2"))
+    house.asked[0].reply(200, [], b"")
+    assert b"connection: close" in await house.said()
+    assert house.paper.log[-1] == "close"
+    assert len(house.asked) == 1
+
+
+@story
+async def test_a_lost_client_is_told_to_what_runs_and_to_what_waits(house: House) -> None:
+    lost: list[str] = []
+    house.line.data_received(get("/1") + get("/2"))
+    house.asked[0].on_lost = lambda: lost.append("1")
+    house.line.connection_lost(None)
+    house.line.connection_lost(None)
+    assert lost == ["1"]
+    house.asked[0].reply(200, [], b"never")
+    assert await house.said() == b""
+
+
+@story
+async def test_a_body_that_nobody_wants_is_not_kept(house: House) -> None:
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nab")
+    wire = house.asked[0]
+    wire.reply(413, [], b"")
+    await house.said()
+    house.line.data_received(b"cdefghi" + get("/2"))
+    assert (wire.received, house.asked[1].path) == (2, "/2")
+
+
+# -- how long it is kept ---------------------------------------------------------------------------------------------
+
+
+class Hours:
+    """A loop's clock and timers, moved by hand."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.call_soon = loop.call_soon
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        self.timers.append((self.now + delay, call))
+        return asyncio.get_running_loop().call_later(0, lambda: None)
+
+    def ring(self) -> None:
+        self.now, call = self.timers.pop()
+        call()
+
+
+@story
+async def test_an_idle_connection_is_closed_one_that_is_at_work_is_not(house: House) -> None:
+    """Its one timer looks back: no request moves it."""
+    house.line.loop = hours = Hours(house.line.loop)  # type: ignore[assignment]
+    house.line.connection_made(house.paper)  # type: ignore[arg-type]
+    house.line.data_received(get())
+    hours.ring()
+    assert (hours.now, house.paper.log) == (75, [])
+    hours.now = 100
+    house.asked[0].reply(200, [], b"")
+    await house.said()
+    hours.ring()
+    assert ((hours.now, hours.timers[0][0]), house.paper.closing) == ((150, 175), False)
+    hours.ring()
+    assert (hours.now, house.paper.log[-1], hours.timers) == (175, "close", [])
+
+
+@story
+async def test_shutting_down_closes_an_idle_connection(house: House) -> None:
+    house.line.shutdown()
+    assert house.paper.log == ["close"]
+
+
+@story
+async def test_shutting_down_makes_the_reply_under_way_the_last(house: House) -> None:
+    house.line.data_received(get() + get("/2"))
+    house.line.shutdown()
+    assert house.paper.log == ["pause"]
+    house.asked[0].reply(200, [], b"")
+    assert b"connection: close" in await house.said()
+    assert house.paper.log[-1] == "close"
+    assert len(house.asked) == 1
+
+
+@story
+async def test_uvicorn_knows_what_runs_until_it_has_ended(house: House) -> None:
+    """It waits for its `tasks` when it shuts down, and cancels them when that takes too long."""
+    done = asyncio.get_running_loop().create_future()
+    house.works = lambda wire: through(wire, done)
+    house.line.data_received(get())
+    (turn,) = house.state.tasks
+    done.set_result(None)
+    await asyncio.sleep(0)
+    assert turn not in house.state.tasks
+    assert b"200" in await house.said()
+
+
+async def through(wire: Wire, done: asyncio.Future[None]) -> None:
+    await done
+    wire.reply(200, [], b"")
+
+
+# -- uvicorn ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_uvicorn_does_with_a_protocol_is_what_was_looked_at() -> None:
+    source = inspect.getsource(Server)
+    made = re.search(r"http_protocol_class\((.*?)\)", source, re.DOTALL)
+    assert made is not None
+    assert set(re.findall(r"(\w+)=", made.group(1))) == {"config", "server_state", "app_state", "_loop"}
+    assert set(re.findall(r"connection\.(\w+)\(", source)) == {"shutdown"}
+    assert set(re.findall(r"\bt\.(\w+)\(", source)) == {"cancel"}
+    assert set(vars(ServerState())) == {"total_requests", "connections", "tasks", "default_headers"}
+
+
+def test_uvicorn_is_the_minor_version_that_is_pinned() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    (pin,) = (d for d in project["project"]["dependencies"] if d.startswith("uvicorn"))
+    low, high = re.fullmatch(r"uvicorn>=(\d+\.\d+),<(\d+\.\d+)", pin).groups()  # type: ignore[union-attr]
+    assert uvicorn.__version__.startswith(low + ".")
+    assert int(high.split(".")[1]) == int(low.split(".")[1]) + 1
