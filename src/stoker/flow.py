@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
+from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
@@ -53,6 +53,9 @@ class Leases(Protocol):
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
         """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
+
+    def failure(self, name: str) -> str:
+        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
 
 
 class Call:
@@ -148,6 +151,15 @@ class Flow:
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body)
         serve = self._decide(call, caller, endpoint, top)
+        try:
+            await self._serve(call, serve, endpoint, top, body)
+        except StokerError as error:
+            instead = await self._fallback(call, caller, serve, endpoint, error)
+            if instead is None:
+                raise
+            await self._serve(call, instead, endpoint, top, body)
+
+    async def _serve(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
         if endpoint.generates and may_exceed(serve.context, len(body), top.output_budget()):
             await self._check_context(call, serve, endpoint, top, body)
         lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
@@ -247,6 +259,35 @@ class Flow:
         decision.serve = serve.name
         call.reply.headers.append((b"x-stoker-serve", serve.name.encode()))
         return serve
+
+    async def _fallback(
+        self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
+    ) -> Serve | None:
+        """The serve to use instead, where this one's device was not up to it and nothing was sent yet; or None."""
+        if serve.fallback is None or call.reply.began is not None:
+            return None
+        self._release(call)
+        code = error.code
+        if isinstance(error, UpstreamError):  # it may have died of it just now
+            await asyncio.sleep(NOTICED_WITHIN)
+            code = self._leases.failure(serve.name)
+        if code not in BEYOND_THE_DEVICE:
+            return None
+        call.check()
+        try:
+            instead = self.names.resolve(serve.fallback, caller.may_use)
+            check_dialect(instead, endpoint.dialect, endpoint.path)
+        except StokerError:
+            return None  # the first error says more
+        decision, headers = call.decision, call.reply.headers
+        decision.candidates = [Candidate(serve.name, code), Candidate(instead.name)]
+        decision.serve = instead.name
+        headers.remove((b"x-stoker-serve", serve.name.encode()))
+        headers += [
+            (b"x-stoker-serve", instead.name.encode()),
+            (b"x-stoker-fallback", f"{serve.name}: {code}".encode()),
+        ]
+        return instead
 
     async def _check_context(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
         """Ask the engine to count before a place is taken; a cold serve is loaded first. Unknown counts pass."""

@@ -25,7 +25,7 @@ class FakeFleet:
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
-        """What the next end of a serve is, in one word."""
+        """What the next end, or broken start, of a serve is, in one word."""
         self.missing: dict[str, asyncio.Event] = {}
         """Serves whose weights are not there; they are once the event is set and they were fetched."""
         self.examined: dict[str, list[str]] = {}
@@ -69,7 +69,7 @@ class FakeFleet:
             raise
         if serve.name in self.broken:
             self.journal.append(f"gone {serve.name}")
-            raise StartFailed(self.broken[serve.name])
+            raise StartFailed(self.broken[serve.name], code=self.failures.get(serve.name))
         return self._running(serve, on_exit)
 
     async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
