@@ -29,6 +29,7 @@ class Ran:
 
     settings: Settings
     leave_running: bool
+    resume: bool
     announce: Callable[[str], None]
     reload: Callable[[], Settings] | None
     force: frozenset[str]

@@ -86,6 +86,11 @@ class ServeStatus(msgspec.Struct, frozen=True):
     totals: Totals = Totals()
     fallback: str | None = None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it runs, not even asleep."""
+        return self.state == "stopped" and self.temperature != "asleep"
+
 
 class FrontDoorStatus(msgspec.Struct, frozen=True):
     """Where it listens."""

@@ -72,7 +72,7 @@ def bring_down(place: Place, names: list[str], drain_timeout: float | None, quie
     control = place.control()
     for name in names:
         serve = control.status().serve(name)
-        if serve is not None and serve.state == "stopped":
+        if serve is not None and serve.is_gone:
             outcome.left_alone.append(name)
             if not quiet:
                 terminal.say(f"{name} is stopped already")

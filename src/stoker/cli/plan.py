@@ -48,13 +48,13 @@ def down_plan(place: Place, name: str | None, drain_timeout: float | None) -> li
     if status is None:
         raise NotRunning(f"nothing runs, so nothing would be stopped; start it: {place.start}")
     if name is None:
-        chosen = [serve for serve in status.serves if serve.state != "stopped"]
+        chosen = [serve for serve in status.serves if not serve.is_gone]
     else:
         chosen = [_known(status, name)]
     plans = []
     for serve in chosen:
         body = {"serve": serve.name, "drain_timeout": drain_timeout}
-        steps = [] if serve.state == "stopped" else [_leave(serve, drain_timeout)]
+        steps = [] if serve.is_gone else [_leave(serve, drain_timeout)]
         plans.append(Plan(serve.name, steps or ["nothing: it is stopped already"], _request("unload", body)))
     return plans
 

@@ -134,7 +134,7 @@ def down(
         names = [known_name(place, name)]
     else:
         with place.control() as control:
-            names = [s.name for s in control.status().serves if s.state != "stopped"]
+            names = [s.name for s in control.status().serves if not s.is_gone]
         if not names and not json:
             terminal.say("nothing is loaded")
     _finish(bring_down(place, names, seconds, quiet=json).document(), json)
