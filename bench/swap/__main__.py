@@ -1,4 +1,4 @@
-"""`python -m bench.swap [--quick] [--only phases|alternate] [--rounds N] [--json FILE]`"""
+"""`python -m bench.swap [--quick] [--only phases|alternate | --conversation] [--rounds N] [--json FILE]`"""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ import msgspec
 
 from bench import machine
 from bench.processes import end_on_sigterm
-from bench.swap import alternate, engines, phases, report, weights
+from bench.swap import alternate, conversation, engines, phases, report, weights
 from bench.swap.alternate import Alternation
+from bench.swap.conversation import Case
 from bench.swap.engines import Kind
 from bench.swap.phases import Phases
 
@@ -35,8 +36,14 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="under a minute: one round, 4 requests per client, swap 0.5 s: no figures"
     )
-    parser.add_argument("--only", choices=("phases", "alternate"), help="one half of it")
-    parser.add_argument("--rounds", type=int, help="of the phases: default 7 (3 for the 5 s load), with --quick 1")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", choices=("phases", "alternate"), help="one half of it")
+    which.add_argument(
+        "--conversation", action="store_true", help="instead: swapping back to a conversation of 8,000 tokens; 3 min"
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="of the phases: default 7 (3 for the 5 s load), of the conversation 5; --quick: 1"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     return parser.parse_args(argv)
 
@@ -58,6 +65,7 @@ class _Bench:
         self.failed: list[str] = []
         self.phases: list[Phases] = []
         self.alternations: list[Alternation] = []
+        self.conversations: list[Case] = []
         self._llama: Kind | None = None
         try:
             found, about = weights.find(folder)
@@ -82,6 +90,22 @@ class _Bench:
                 work = partial(alternate.run, kind, folder, requests, swap, deadline, _say)
                 self._keep(kind, work, self.alternations)
 
+    def converse(self, rounds: int | None) -> None:
+        """Random weights: whether a cache is restored does not depend on what the model says."""
+        pair = (self._folder / "long-a.gguf", self._folder / "long-b.gguf")
+        try:
+            for seed, path in enumerate(pair):
+                weights.write_random(path, seed, weights.LONG)
+        except ModuleNotFoundError as error:
+            self.failed.append(f"conversation: its weights cannot be written: {error}")
+            return
+        for keep in (False, True):
+            kind = engines.talking(pair, keep)
+            work = partial(
+                conversation.measure, kind, self._folder / kind.name, rounds or (1 if self._quick else 5), keep, _say
+            )
+            self._keep(kind, work, self.conversations)
+
     def _alternations(self) -> Iterator[tuple[Kind, int, float]]:
         requests = 4 if self._quick else 50
         yield engines.scripted(0.5 if self._quick else SWAP, SERVICE), requests, 600.0
@@ -105,16 +129,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         bench = _Bench(Path(folder), found.quick)
-        if found.only != "alternate":
-            bench.measure_phases(found.rounds)
-        if found.only != "phases":
-            bench.alternate()
+        if found.conversation:
+            bench.converse(found.rounds)
+        else:
+            if found.only != "alternate":
+                bench.measure_phases(found.rounds)
+            if found.only != "phases":
+                bench.alternate()
     seconds = time.monotonic() - began
     bench.failed += [failure for one in bench.alternations for failure in one.failures]
     verdicts = [] if found.quick else report.verdicts(bench.phases, bench.alternations)
     if found.json is not None:
         raw = {"machine": facts, "quick": found.quick, "seconds": seconds, "phases": bench.phases}
-        raw |= {"alternations": bench.alternations, "failed": bench.failed, "verdicts": [v._asdict() for v in verdicts]}
+        raw |= {
+            "alternations": bench.alternations,
+            "conversations": bench.conversations,
+            "failed": bench.failed,
+            "verdicts": [v._asdict() for v in verdicts],
+        }
         found.json.write_bytes(msgspec.json.format(msgspec.json.encode(raw), indent=1))
     print(machine.headline(facts))
     _print(bench, seconds, found.quick, report.render_verdicts(verdicts))
@@ -127,6 +159,8 @@ def _print(bench: _Bench, seconds: float, quick: bool, verdicts: str) -> None:
         print(report.render_phases(one) + "\n")
     if bench.alternations:
         print(report.render_alternations(bench.alternations) + "\n")
+    if bench.conversations:
+        print(report.render_conversations(bench.conversations) + "\n")
     print(verdicts)
     for failure in bench.failed:
         print(f"FAILED {failure}")

@@ -6,7 +6,8 @@ import contextlib
 import http.client
 import json
 import time
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 
 class Timed(NamedTuple):
@@ -14,6 +15,16 @@ class Timed(NamedTuple):
 
     first: float
     total: float
+
+
+class Turn(NamedTuple):
+    """One turn of a conversation."""
+
+    first: float
+    """Seconds to the first token."""
+    prompt: int
+    read: int
+    """Tokens of the prompt that the engine worked through: what it had in its cache is not in it."""
 
 
 class Failed(RuntimeError):
@@ -25,27 +36,50 @@ def chat(port: int, model: str, key: str | None, tokens: int = 8, stream: bool =
 
     Raises Failed (status, and the error's first 300 characters), OSError and http.client's errors.
     """
+    body = {
+        "model": model,
+        "stream": stream,
+        "max_tokens": tokens,
+        "temperature": 0,
+        "messages": [{"role": "user", "content": "Say hello."}],
+    }
+    first, total, _ = _timed(port, key, body, timeout)
+    return Timed(total if first is None else first, total)
+
+
+def turn(port: int, model: str, key: str | None, messages: Sequence[Mapping[str, str]]) -> Turn:
+    """As `chat`, with a conversation of your own. Raises Failed also if the usage is missing."""
+    body = {
+        "model": model,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 8,
+        "temperature": 0,
+        "messages": list(messages),
+    }
+    first, _, rest = _timed(port, key, body, timeout=600.0)
+    for line in rest.splitlines():
+        if line.startswith(b"data: {") and (usage := json.loads(line[6:]).get("usage")):
+            cached = usage["prompt_tokens_details"]["cached_tokens"]
+            return Turn(first or 0.0, usage["prompt_tokens"], usage["prompt_tokens"] - cached)
+    raise Failed(f"{model}: the stream ended without usage")
+
+
+def _timed(port: int, key: str | None, body: Mapping[str, Any], timeout: float) -> tuple[float | None, float, bytes]:
+    """Seconds to the first token (None: not streamed) and in all, and what came after it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
     with contextlib.closing(connection):
         connection.connect()
-        body = {
-            "model": model,
-            "stream": stream,
-            "max_tokens": tokens,
-            "temperature": 0,
-            "messages": [{"role": "user", "content": "Say hello."}],
-        }
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         began = time.perf_counter()
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         reply = connection.getresponse()
         if reply.status != 200:
             text = reply.read(300).decode(errors="replace")
-            raise Failed(f"{model}: status {reply.status} after {time.perf_counter() - began:.3f} s: {text}")
-        first = _first_token(reply, began) if stream else None
-        reply.read()
-        total = time.perf_counter() - began
-        return Timed(total if first is None else first, total)
+            raise Failed(f"{body['model']}: status {reply.status} after {time.perf_counter() - began:.3f} s: {text}")
+        first = _first_token(reply, began) if body["stream"] else None
+        rest = reply.read()
+        return first, time.perf_counter() - began, rest
 
 
 def _first_token(reply: http.client.HTTPResponse, began: float) -> float:

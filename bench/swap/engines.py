@@ -36,6 +36,25 @@ threads = 1
     return Kind("llama.cpp", f"embedded llama.cpp, {about}", serves, weights)
 
 
+def talking(weights: tuple[Path, Path], keep: bool) -> Kind:
+    """Embedded llama.cpp with a context of 16,384 tokens; `keep`: conversations are saved at a swap."""
+    serves = "".join(
+        f"""
+[[serve]]
+name = "{name}"
+engine = "llama.cpp"
+embedded = true
+model = {json.dumps(str(path))}
+slot = "gpu0"
+context = 16384
+parallel = 1
+keep_conversations = {"true" if keep else "false"}
+"""
+        for name, path in zip("ab", weights, strict=True)
+    )
+    return Kind(f"conversation-{'kept' if keep else 'lost'}", "random weights, context 16,384", serves, weights)
+
+
 def scripted(load: float, service: float) -> Kind:
     """An engine that takes `load` seconds to come up and `service` seconds to answer."""
     serves = "".join(

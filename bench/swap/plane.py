@@ -10,6 +10,7 @@ import secrets
 import shutil
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,9 @@ class Plane:
     def first_token(self, serve: str) -> float:
         """Seconds from request to first token, whatever had to be loaded for it."""
         return calls.chat(self.port, serve, self.key).first
+
+    def turn(self, serve: str, messages: Sequence[Mapping[str, str]]) -> calls.Turn:
+        return calls.turn(self.port, serve, self.key, messages)
 
     def status(self) -> dict[str, Any]:
         return self._json(calls.get(self.port, "/status", self.key))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from bench.figures import Spread, percentile, show, show_spread, spread, table
 from bench.swap.alternate import Alternation
+from bench.swap.conversation import Case
 from bench.swap.phases import Phases, Round
 
 MOST_OVERHEAD = 40.0
@@ -143,6 +144,33 @@ def render_alternations(found: Sequence[Alternation]) -> str:
     ]
     head = ("engine", "hysteresis", "requests", "swaps", "total s", "wait p50 s", "p99 s", "longest s", "failed")
     return "### Two clients, two models, one slot\n\n" + table(head, rows)
+
+
+def render_conversations(found: Sequence[Case]) -> str:
+    """Time to the first token of the same turns, by whether conversations are kept."""
+    rows = []
+    for one in found:
+        turns = one.rounds
+        files = [turn.file for turn in turns if turn.file is not None]
+        rows.append(
+            (
+                "yes" if one.kept else "no",
+                _ms([turn.cold.first for turn in turns]),
+                _ms([turn.loaded.first for turn in turns]),
+                _ms([turn.back.first for turn in turns]),
+                show_spread(spread([float(turn.back.read) for turn in turns]), 0),
+                show_spread(spread([turn.stop * 1e3 for turn in turns])),
+                show(sum(files) / len(files) / 1e6) if files else "-",
+            )
+        )
+    turns_head = ("first turn ms", "next turn, loaded ms", "next turn, after a swap and back ms")
+    head = ("kept", *turns_head, "tokens read after the swap", "stop ms", "file MB")
+    prompts = spread([float(turn.back.prompt) for one in found for turn in one.rounds])
+    return f"### A conversation of {show_spread(prompts, 0)} tokens, {found[0].title}\n\n" + table(head, rows)
+
+
+def _ms(seconds: Sequence[float]) -> str:
+    return show_spread(spread([value * 1e3 for value in seconds]))
 
 
 class Verdict(NamedTuple):

@@ -5,9 +5,25 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import stoker
 
+
+class Shape(NamedTuple):
+    """Of a Llama. `context` in tokens."""
+
+    wide: int
+    layers: int
+    heads: int
+    hidden: int
+    context: int
+
+
+TINY = Shape(64, 2, 4, 192, 4096)
+"""Half a megabyte."""
+LONG = Shape(256, 4, 8, 768, 16_384)
+"""Fourteen megabytes: slow enough for 8,000 tokens to take seconds, 4 KB of KV cache per token."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -45,18 +61,18 @@ def _is_cached(file: int, at: int) -> bool | None:
     return True
 
 
-def write_random(path: Path, seed: int) -> None:
-    """A Llama of 64 wide, 2 layers, byte-level tokens, random weights: half a megabyte that says nothing."""
+def write_random(path: Path, seed: int, shape: Shape = TINY) -> None:
+    """A Llama with byte-level tokens and random weights, which says nothing."""
     import gguf
     import numpy as np
 
-    wide, layers, heads, hidden = 64, 2, 4, 192
+    wide, layers, heads, hidden, context = shape
     tokens = [b"<unk>", b"<s>", b"</s>", *(b"<0x%02X>" % byte for byte in range(256)), b"\xe2\x96\x81"]
     tokens += [bytes([byte]) for byte in range(33, 127)]
     byte_type, control, normal = 6, 3, 1
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name("random")
-    writer.add_context_length(4096)
+    writer.add_context_length(context)
     writer.add_embedding_length(wide)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(hidden)

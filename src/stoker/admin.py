@@ -18,6 +18,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet import report
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.keeping import Statistics
+from stoker.fleet.warm import keeper as warm
 from stoker.flow import Flow
 from stoker.request.accept.door import Caller, require
 from stoker.store.decisions import DecisionLog
@@ -43,6 +44,7 @@ class Looks:
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
     statistics: Callable[[], Mapping[str, Statistics]] = dict
+    warm: Callable[[], warm.Statistics | None] = lambda: None
 
 
 class Admin:
@@ -92,12 +94,15 @@ class Admin:
             "model_slot": report.model_slot(self._conductor),
             "slots": report.slots(self._conductor, now),
             "serves": self._serves(now),
+            "warm": _warm(self._looks.warm()),
             "events": self._looks.events(EVENTS),
             "decisions": {"kept": kept.kept, "dropped": kept.dropped},
         }
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         held = self._looks.statistics()
+        kept = self._looks.warm()
+        resident = {one.serve for one in kept.warm} if kept is not None else set()
         found = report.serves(self._conductor, now)
         for one in found:
             name = one["name"]
@@ -105,7 +110,7 @@ class Admin:
             one["measured_by"] = measured.source.value if measured is not None else None
             one["watchdog"] = self._looks.watchdog(name)
             one["totals"] = self._metrics.totals(name)
-            one["temperature"] = _temperature(one["state"], held[name].state if name in held else "")
+            one["temperature"] = _temperature(one["state"], held[name].state if name in held else "", name in resident)
         return found
 
     def metrics(self, status: Mapping[str, Any]) -> bytes:
@@ -211,11 +216,34 @@ class Admin:
         return self._flow.names.resolve(ask.serve, lambda serve: True)
 
 
-def _temperature(state: str, held: str) -> str | None:
-    """`hot` on its device, `asleep` in host memory; what is merely stopped says nothing here."""
+def _temperature(state: str, held: str, is_kept: bool) -> str | None:
+    """`hot` on its device, `asleep` or `warm` in host memory, `cold`; None while it is on its way."""
     if held == "asleep":
         return "asleep"
-    return "hot" if state in ("ready", "draining", "held") else None
+    if state in ("ready", "draining", "held"):
+        return "hot"
+    if state in ("starting", "stopping"):
+        return None
+    return "warm" if is_kept else "cold"
+
+
+def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
+    """The warm pool as /status shows it. Bytes."""
+    if kept is None:
+        return None
+    return {
+        "budget": kept.budget,
+        "used": kept.size,
+        "holder": kept.holder,
+        "holder_restarts": kept.restarts,
+        "paused": kept.is_paused,
+        "predictions": dict(kept.predictions),
+        "models": [
+            {"name": one.serve, "how": one.how, "bytes": one.size, "read": one.read, "locked": one.locked,
+             "pinned": one.pinned, "problem": one.problem or None}
+            for one in kept.warm
+        ],
+    }  # fmt: skip
 
 
 def _host(host: str) -> str:

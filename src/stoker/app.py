@@ -35,6 +35,7 @@ from stoker.fleet.conductor import Conductor, SwapReport
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
@@ -132,12 +133,15 @@ class Application:
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
-        supervisor = Supervisor(settings.paths, clock, fleet_log, self._state.signing_key, self._slot)
+        self._warm_bytes = budget(settings.warm)
+        self.warm = Keeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
+        supervisor = Supervisor(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm)
         journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(
             settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, journal
         )
         supervisor.on_measured = self.conductor.measured
+        self._cool = supervisor.cool
         self.conductor.forced |= self._force
         names = Names(settings.serves)
         self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
@@ -146,8 +150,9 @@ class Application:
         acts = Acts(self.conductor, self.events.note)
         self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
         self.conductor.on_exit = self._exited
+        self.conductor.on_busy = self.warm.busy
         self.conductor.on_operator = self.dog.forget
-        looks = Looks(self.events.recent, self.dog.report, supervisor.statistics)
+        looks = Looks(self.events.recent, self.dog.report, supervisor.statistics, self.warm.statistics)
         self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload, looks)
         self.front = Front(self.flow, Door(settings.front_door), self.admin)
         gc.collect()
@@ -170,6 +175,7 @@ class Application:
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
             await self.conductor.close(self._leave_running)
+            await self.warm.close()
             self._remembering.shutdown()
             self.pool.close()
             self.store.close()
@@ -207,7 +213,7 @@ class Application:
 
     def _swapped(self, report: SwapReport) -> None:
         name = report.serve or ",".join(report.victims)
-        self.metrics.observe_swap(name, report.slot, report.outcome, report.phases)
+        self.metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.temperature)
         if report.outcome == "failed" and report.serve is not None:
             self.metrics.observe_load_failure(report.serve)
         seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start", "ready"))
@@ -272,6 +278,9 @@ class Application:
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
         self.dog.settings = fresh.watchdog
+        if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
+            self._warm_bytes = budget(fresh.warm)
+        self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         self.settings = self.admin.settings = fresh
         return {
             "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),

@@ -29,10 +29,10 @@ class Ran:
 
     settings: Settings
     leave_running: bool
-    resume: bool
     announce: Callable[[str], None]
     reload: Callable[[], Settings] | None
     force: frozenset[str]
+    resume: bool = False
 
 
 @pytest.fixture

@@ -273,10 +273,37 @@ def disk(part: str, folder: Path, command: str) -> Finding:
     return Finding(part, health, words, "free some space, or point [paths] at another disk", command)
 
 
-def containers() -> Finding:
-    """Information only: nothing here needs them yet."""
-    where = shutil.which("docker")
-    return Finding("docker", Health.OK, f"found at {where}" if where else "not found; only container serves need it")
+def containers(serves: Sequence[Serve]) -> Finding:
+    """Docker, its daemon and a Compose, where a serve is a container; information only where none is."""
+    import asyncio
+
+    from stoker.domain.serve import Driver
+    from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault
+
+    part, needed = "docker", any(serve.driver is Driver.COMPOSE for serve in serves)
+    docker = Docker(os.environ)
+
+    async def ask() -> tuple[str, bool]:
+        return await docker.version(), await docker.has_compose()
+
+    try:
+        version, has_plugin = asyncio.run(ask())
+    except DockerFailed as failure:
+        if not needed:
+            return Finding(part, Health.OK, f"{failure.fault.value}; only container serves need it")
+        command = {
+            Fault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
+            Fault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
+        }.get(failure.fault, "sudo systemctl start docker")
+        return Finding(part, Health.FAIL, failure.fault.value, failure.message, command)
+    compose = "docker compose" if has_plugin else "docker-compose" if shutil.which("docker-compose") else ""
+    words = [word for serve in serves for word in serve.up or ()]
+    if not compose and any(word == "compose" or word.endswith("docker-compose") for word in words):
+        return Finding(
+            part, Health.FAIL, f"daemon {version}; no Docker Compose, and a serve's `up` needs it",
+            "install the plugin, or docker-compose", "sudo apt install docker-compose",
+        )  # fmt: skip
+    return Finding(part, Health.OK, f"daemon {version}; {compose or 'no Docker Compose'}")
 
 
 def completion(home: Path) -> Finding:

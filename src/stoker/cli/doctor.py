@@ -52,7 +52,11 @@ def examine(config: str | None) -> list[Finding]:
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
     findings += [checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [checks.disk("disk for logs", state, f"df -h {state}")]
-    return [*findings, checks.containers(), checks.completion(Path.home())]
+    return [
+        *findings,
+        checks.containers(settings.serves if settings is not None else ()),
+        checks.completion(Path.home()),
+    ]
 
 
 def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:

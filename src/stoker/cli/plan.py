@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli import figures, terminal
@@ -14,6 +15,7 @@ from stoker.cli.place import Place
 
 if TYPE_CHECKING:
     from stoker.cli.answers import ServeStatus, Status
+    from stoker.domain.access import Paths
     from stoker.domain.serve import Serve
 
 HIDDEN = "***"
@@ -99,6 +101,32 @@ def command_line(serve: Serve) -> str:
     return " ".join(words)
 
 
+def container_lines(serve: Serve, paths: Paths) -> list[str]:
+    """The commands that a start of its container would run now, each as a shell would take it. Raises Refused."""
+    import asyncio
+    import logging
+
+    from stoker.config.caution import secret_words
+    from stoker.domain.errors import StartFailed
+    from stoker.fleet.drivers.compose import ContainerDriver
+    from stoker.fleet.keys import Keys
+    from stoker.fleet.signing import Signer
+
+    key = Path(paths.state) / "signing.key"  # without it nothing was ever made by us, and any key will do
+    keys = Keys(Signer(lambda: key.read_bytes() if key.exists() else bytes(32)))
+    driver = ContainerDriver(paths, keys, logging.getLogger("stoker.fleet"), lambda: ())
+    try:
+        commands = asyncio.run(driver.plan(serve))
+    except StartFailed as failure:
+        raise Refused(failure.message, code="not_startable") from failure
+    own_key = serve.key.reveal() if serve.key is not None else None
+    hidden = [(words, secret_words(words)) for words in commands]
+    return [
+        shlex.join(HIDDEN if index in secret or word == own_key else word for index, word in enumerate(words))
+        for words, secret in hidden
+    ]
+
+
 def _switch(place: Place, status: Status | None, name: str, force: bool, drain_timeout: float | None) -> Plan:
     running = _known(status, name) if status is not None else None
     configured = None
@@ -124,8 +152,13 @@ def _switch(place: Place, status: Status | None, name: str, force: bool, drain_t
         steps.append(f"ask {configured.base_url} whether it is ready (it runs by itself)")
     else:
         try:
-            command = command_line(configured)
-            steps.append(f"start: {command}")
+            if configured.container is not None and place.settings is not None:
+                lines = container_lines(configured, place.settings.paths)
+                steps += [f"run: {line}" for line in lines] or [f"leave container {configured.container}: it runs"]
+                command = " && ".join(lines) or None
+            else:
+                command = command_line(configured)
+                steps.append(f"start: {command}")
         except Refused as error:
             return Plan(own, [f"refuse: {error.message}"], request)
     if configured is not None:

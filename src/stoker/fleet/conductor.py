@@ -90,6 +90,8 @@ class Conductor:
         self.last_swap: dict[str, SwapReport] = {}
         self.on_exit: Callable[[str, str], None] = lambda name, detail: None
         """Told when a serve has ended by itself, and how; it may park it."""
+        self.on_busy: Callable[[bool], None] = lambda busy: None
+        """Told when the first request has a lease, and when the last one gave it back."""
         self.on_operator: Callable[[str], None] = lambda name: None
         """Told when an operator wants a serve."""
         self._fleet = fleet
@@ -150,11 +152,14 @@ class Conductor:
             self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
+        if not self._leases:
+            self.on_busy(True)
         lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
         return lease
 
     def _release(self, lease: Lease) -> None:
-        self._leases.pop(lease.id, None)
+        if self._leases.pop(lease.id, None) is not None and not self._leases:
+            self.on_busy(False)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
@@ -334,6 +339,8 @@ class Conductor:
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:
         for id in leases:
             lease = self._leases.pop(id, None)
+            if lease is not None and not self._leases:
+                self.on_busy(False)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet import obituary, preflight, requirements
 from stoker.fleet.adoption import Finder
 from stoker.fleet.drivers import group
+from stoker.fleet.drivers.compose import ContainerDriver
+from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.drivers.unit import Driver as UnitDriver
@@ -38,6 +41,7 @@ from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.rest import Rest
 from stoker.fleet.scales import Scales
 from stoker.fleet.signing import Signer
+from stoker.fleet.warm.keeper import Keeper
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
@@ -66,6 +70,7 @@ class Keeping:
         log: logging.Logger,
         signing_key: Callable[[], bytes],
         slot_of: Callable[[str | None], Slot | None] = lambda name: None,
+        warm: Keeper | None = None,
     ) -> None:
         self._clock = clock
         self._log = log
@@ -76,6 +81,7 @@ class Keeping:
         self._finder = Finder(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {
             Driver.PROCESS: LocalDriver(paths, self._keys, log),
+            Driver.COMPOSE: ContainerDriver(paths, self._keys, log, self._ports),
             Driver.SYSTEMD: SystemdDriver(state, self._keys, log),
         }
         self._weights = Rehydrator(paths.state)
@@ -84,8 +90,10 @@ class Keeping:
         self._rest = Rest(clock, self._scales.weigh_group)
         self.on_measured: Callable[[str, int], None] = lambda name, size: None
         """Told what a serve was seen to hold of its slot, in bytes."""
+        self.warm = warm or Keeper(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
+        self._conflicts = Conflicts(os.environ)
         self._failures: dict[str, str] = {}
         self._weighing: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -208,6 +216,7 @@ class Keeping:
         if is_unasked and held.unit is not None:
             held.unit.begin_end(0.0)
         if was_ready:
+            self.cool(self.warm.left(held.serve))
             failure = held.last_words().failure
             self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
             held.on_exit(held.serve.name, obituary.ended(held, code, self._clock.now()))
@@ -259,6 +268,15 @@ class Keeping:
         self._drop(held)
 
     # -- small things ----------------------------------------------------------------------------------------------
+
+    def cool(self, sleepers: Iterable[str]) -> None:
+        """The memory of these sleepers is needed for others: they are ended."""
+        for name in sleepers:
+            held = self._held.get(name)
+            if held is not None and held.state is State.ASLEEP and held.unit is not None:
+                self._log.info("serve %s sleeps no longer: its memory is needed", name)
+                held.happen(Event.STOP_ASKED)
+                held.unit.begin_end(held.serve.stop_grace)
 
     def _weigh(self, held: Held) -> None:
         """Measure what it holds, beside its first requests."""

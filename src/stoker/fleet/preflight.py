@@ -25,7 +25,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
         except StartFailed as failure:
             return [failure.message]
         return []
-    found = plan.problems(serve)
+    found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not os.path.isdir(serve.directory):
         found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
     found += requirements.unmet(serve)

@@ -32,6 +32,15 @@ class Supervisor(Keeping):
 
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
         """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
+        self.warm.busy(True)  # nothing is read ahead while something loads
+        try:
+            running = await self._start(serve, on_exit)
+            self.cool(self.warm.started(serve))
+            return running
+        finally:
+            self.warm.busy(False)
+
+    async def _start(self, serve: Serve, on_exit: OnExit) -> Running:
         await self._adopted.wait()
         if (running := await self._woken(serve, on_exit)) is not None:
             return running
@@ -53,14 +62,25 @@ class Supervisor(Keeping):
         held = self._held.get(name)
         if held is None:
             return
-        if keep_warm and held.state is State.READY and held.serve.sleep_level is not None:
-            why = await self._rest.sleep(held)
-            if not why and held.state is State.READY:
-                held.happen(Event.SLEPT)
-                self._mark(held, asleep=True)
-                return
-            self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
+        may_sleep = keep_warm and held.state is State.READY and held.serve.sleep_level is not None
+        if may_sleep and await self._sleep(held):
+            return
         await self._stop(held, grace)
+        self.cool(self.warm.left(held.serve) if keep_warm else self.warm.gone(name))
+
+    async def _sleep(self, held: Held) -> bool:
+        """Whether it sleeps now; if not, it is to be stopped."""
+        name = held.serve.name
+        size = (held.measured.bytes or 0) if held.measured is not None and held.serve.sleep_level == 1 else 0
+        ended = self.warm.left(held.serve, asleep=size)
+        self.cool(ended)
+        why = "the warm pool has no room for it" if name in ended else await self._rest.sleep(held)
+        if not why and held.state is State.READY:
+            held.happen(Event.SLEPT)
+            self._mark(held, asleep=True)
+            return True
+        self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
+        return False
 
     async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
         """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
@@ -94,10 +114,13 @@ class Supervisor(Keeping):
         problems = preflight.problems(serve, self._ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
+        for done in await self._conflicts.disable(serve.conflicts):
+            self._log.warning("serve %s: %s", serve.name, done)
+        temperature = await self.warm.temperature(serve)
         launched = await self._launch(serve)
         record = launched.record
         held = Held(serve, on_exit, launched.address, began, record.started_at, record)
-        held.log, held.log_start = launched.log, launched.log_start
+        held.log, held.log_start, held.temperature = launched.log, launched.log_start, temperature
         try:
             self._take(held, Event.LAUNCHED)
         except ProcessLookupError:
@@ -109,11 +132,15 @@ class Supervisor(Keeping):
             spawned = self._clock.now()
             proof = await self._prove(held, serve.ready_timeout)
             ready = self._clock.now()
-            facts = proof.facts | {
-                "spawn_s": round(spawned - began, 4),
-                "health_s": round(proof.health_at - began, 4),
-                "ready_s": round(ready - began, 4),
-            }
+            facts = (
+                record.facts
+                | proof.facts
+                | {
+                    "spawn_s": round(spawned - began, 4),
+                    "health_s": round(proof.health_at - began, 4),
+                    "ready_s": round(ready - began, 4),
+                }
+            )
             # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
             command = self._keys.command(record.pid)
             self._write(held, msgspec.structs.replace(record, command=command, ready=True, facts=facts))
@@ -191,6 +218,7 @@ class Supervisor(Keeping):
             raise
         if not reason:
             held.happen(Event.PROVED)
+            self.cool(self.warm.started(held.serve))
             self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
             return held.running(dict(record.facts))
         self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)

@@ -45,6 +45,7 @@ class _Scrape(Collector):
         yield from self._swaps()
         yield from self._gauges()
         yield from self._memory()
+        yield from self._warm()
 
     def _requests(self) -> Iterator[Metric]:
         cells = list(self._metrics.cells.items())
@@ -100,7 +101,7 @@ class _Scrape(Collector):
                 f"{prefix}model_swap_duration_seconds",
                 "From the decision to swap until the new model was ready.",
                 ("serve", "temperature"),
-                (((serve, "cold"), histogram) for serve, histogram in seconds),
+                seconds,
             )
         yield _histogram(
             "stoker_model_swap_phase_seconds",
@@ -151,6 +152,42 @@ class _Scrape(Collector):
             if used is not None:
                 for prefix in _PREFIXES:
                     yield _gauge(f"{prefix}{key}", text, (), [((), used)])
+
+    def _warm(self) -> Iterator[Metric]:
+        warm = self._status.get("warm")
+        if not isinstance(warm, Mapping):
+            return
+        predictions = warm.get("predictions")
+        yield _counter(
+            "stoker_preload_predictions",
+            "Changes of model, by whether the new one had been predicted.",
+            ("result",),
+            (((str(result),), count) for result, count in predictions.items())
+            if isinstance(predictions, Mapping)
+            else (),
+        )
+        restarts = _number(warm.get("holder_restarts"))
+        yield _counter(
+            "stoker_warm_holder_restarts",
+            "How often the process that keeps models warm ended by itself.",
+            (),
+            [((), restarts)] if restarts is not None else (),
+        )
+        for name, text, key in (
+            ("stoker_warm_budget_bytes", "Host memory for models that are in no slot.", "budget"),
+            ("stoker_warm_bytes", "What of it is in use.", "used"),
+        ):
+            value = _number(warm.get(key))
+            yield _gauge(name, text, (), [((), value)] if value is not None else ())
+        yield _gauge(
+            "stoker_warm_model_bytes",
+            "What a model takes of it.",
+            ("model", "how"),
+            (
+                ((str(m["name"]), str(m.get("how"))), _number(m.get("bytes")) or 0.0)
+                for m in _records(warm.get("models"))
+            ),
+        )
 
 
 def _counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> CounterMetricFamily:

@@ -14,7 +14,8 @@ PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
 """Endpoint to label; whatever is not in here is `other`."""
 
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
-PHASES = frozenset({"drain", "stop", "start", "ready"})
+PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
+TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")

@@ -51,7 +51,7 @@ class Metrics:
         self.series: dict[str, ServeSeries] = {}
         self.errors: dict[str, int] = {}
         self.swaps: dict[tuple[str, str], int] = {}
-        self.swap_seconds: dict[str, Histogram] = {}
+        self.swap_seconds: dict[tuple[str, str], Histogram] = {}
         self.phase_seconds: dict[str, Histogram] = {}
         self.load_failures: dict[str, int] = {}
 
@@ -86,8 +86,10 @@ class Metrics:
             code = self._codes.label(d.reason)
             self.errors[code] = self.errors.get(code, 0) + 1
 
-    def observe_swap(self, serve: str, slot: str, outcome: str, phases: Mapping[str, float]) -> None:
-        """Count a swap to `serve`. `phases`: seconds of `drain`, `stop`, `start`, `ready`, as far as it came.
+    def observe_swap(
+        self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], temperature: str = "cold"
+    ) -> None:
+        """Count a swap to `serve`. `phases`: seconds of `drain`, `check`, `stop`, `start`, `ready`, as far as it came.
 
         Its duration is their sum, and counts only if it came to `ready`: a failed load would pass for a quick one.
         """
@@ -99,7 +101,8 @@ class Metrics:
         for phase, seconds in known.items():
             self.phase_seconds.setdefault(phase, Histogram(SWAP_BOUNDS)).observe(seconds)
         name = self._names.label(serve or labels.NONE)
-        self.swap_seconds.setdefault(name, Histogram(SWAP_BOUNDS)).observe(sum(known.values()))
+        warmth = temperature if temperature in labels.TEMPERATURES else labels.OTHER
+        self.swap_seconds.setdefault((name, warmth), Histogram(SWAP_BOUNDS)).observe(sum(known.values()))
 
     def observe_load_failure(self, serve: str) -> None:
         """Count a start that did not come to `ready`."""

@@ -1,0 +1,307 @@
+"""The IO shell: gives each conversation a sequence of its own, saves what is worth it before a stop, and restores it.
+
+The supervisor says when an engine has started, is about to be stopped, has stopped; the flow asks for a stay per
+request. Everything here belongs to the event loop's thread; files are read in others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stoker.domain.access import Conversations
+from stoker.domain.conversation import identity
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.conversations import verbs
+from stoker.fleet.conversations.pace import Pace
+from stoker.fleet.conversations.sequences import Place, Save, Sequences
+from stoker.fleet.conversations.stay import Run, SequenceStay, unreachable
+from stoker.fleet.conversations.store import Saved, Store
+from stoker.fleet.conversations.verbs import Refused, Unanswered
+from stoker.fleet.engines.http import Address
+from stoker.fleet.fingerprint import fingerprint
+from stoker.fleet.signing import Signer
+from stoker.fleet.warm.files import weights_of
+
+VERB_LIMIT = 30.0
+"""Seconds that an erase or a restore may take. An engine that is busy answers when its step is done."""
+_GENERATING = frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES))
+_SHORTEST_TIMER, _LONGEST_TIMER = 0.05, 86_400.0
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is on disk, and what came of it since we started. `size` in bytes."""
+
+    files: int
+    size: int
+    saved: int
+    not_saved: int
+    restored: int
+    not_restored: int
+    """There was a file, and it could not be used."""
+
+
+def keeps(serve: Serve) -> bool:
+    """Whether conversations of this serve are kept: asked for, and a llama.cpp whose command line is ours."""
+    is_ours = serve.driver is Driver.PROCESS and serve.cmd is None
+    return serve.keep_conversations and serve.engine == "llama.cpp" and is_ours
+
+
+class Keeper:
+    """Implements `domain.conversation.ConversationKeeper`."""
+
+    def __init__(self, root: Path, settings: Conversations, signer: Signer, clock: Clock, log: logging.Logger) -> None:
+        """Reads what is saved below `root`."""
+        self._settings = settings
+        self._signer = signer
+        self._clock = clock
+        self._log = log
+        self._store = Store(root, settings.budget, settings.age, lambda: self._secret("saved"), clock.wall, log)
+        self._runs: dict[str, Run] = {}
+        self._paces: dict[str, Pace] = {}
+        self._sealing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._saved = self._not_saved = self._restored = self._not_restored = 0
+        self._is_closed = False
+
+    # -- what the supervisor says ------------------------------------------------------------------------------------
+
+    def directory(self, serve: Serve) -> str | None:
+        """Where its engine is to write; made, private. Ends with a slash. None: nothing is kept for it."""
+        if not keeps(serve):
+            return None
+        try:
+            return f"{self._store.folder(serve.name)}/"
+        except OSError as error:
+            self._log.error("conversations of serve %s are not kept: %s", serve.name, error.strerror)
+            return None
+
+    def started(self, serve: Serve, address: Address, facts: Mapping[str, Any], is_fresh: bool) -> None:
+        """It is ready. `is_fresh`: no request has reached it; False for one that was adopted."""
+        self.stopped(serve.name)
+        count = facts.get("total_slots")
+        if not keeps(serve):
+            return
+        if not isinstance(count, int) or count < 1:  # numbers beyond the last one mean any sequence to llama.cpp
+            self._log.error("conversations of serve %s are not kept: it does not say how many it holds", serve.name)
+            return
+        launch = self._signer.digest("conversations", fingerprint(serve, self._signer), _build(facts), _weights(serve))
+        self._runs[serve.name] = Run(serve, address, launch, Sequences(count, is_fresh))
+
+    def stopped(self, name: str) -> None:
+        """It has ended, or is about to without anything being saved."""
+        if (run := self._runs.pop(name, None)) is not None:
+            run.end()
+
+    async def save(self, name: str) -> None:
+        """It is about to be stopped and gets no requests any more. Takes `save_within` seconds at most.
+
+        Raises nothing. On cancel what is under way is finished, within the same bound.
+        """
+        if (run := self._runs.pop(name, None)) is not None:
+            run.end()
+            await asyncio.shield(self._spawn(self._save_all(run)))
+
+    async def forget(self, name: str) -> None:
+        """The operator unloaded it: nothing of it stays on disk."""
+        for (serve, _), sealing in list(self._sealing.items()):
+            if serve == name:
+                await asyncio.wait([sealing])
+        await asyncio.to_thread(self._store.drop, name)
+
+    def reload(self, settings: Conversations, serves: Iterable[Serve]) -> None:
+        """The configuration, at the start and whenever it is read again."""
+        self._settings = settings
+        kept = [serve.name for serve in serves if keeps(serve)]
+
+        def change() -> None:
+            self._store.drop_all_but(kept)
+            self._store.change(settings.budget, settings.age)
+
+        self._spawn(self._in_order(change))
+
+    def statistics(self) -> Statistics:
+        return Statistics(
+            self._store.files, self._store.size, self._saved, self._not_saved, self._restored, self._not_restored
+        )
+
+    async def close(self) -> None:
+        """Waits for what is being written. On cancel that goes on, and the call returns when it is done."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        is_cancelled = False
+        while self._tasks:
+            try:
+                await asyncio.wait(list(self._tasks))
+            except asyncio.CancelledError:
+                is_cancelled = True
+        if is_cancelled:
+            raise asyncio.CancelledError
+
+    # -- what the flow asks ------------------------------------------------------------------------------------------
+
+    def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceStay | None:
+        """See `ConversationKeeper.begin`."""
+        run = self._runs.get(serve.name)
+        if (
+            run is None
+            or dialect not in _GENERATING
+            or (run.address.host, run.address.port) != (target.host, target.port)
+        ):
+            return None
+        conversation = identity(self._secret("identity"), run.launch, key, dialect, body)
+        return SequenceStay(run, (key, conversation, len(body)), self._settle, self._spawn)
+
+    async def _settle(self, run: Run, place: Place) -> int | None:
+        """Have in the place's sequence what belongs there. Tokens restored; None: none.
+
+        Raises UpstreamError. It is never abandoned: the next verb could overtake this one.
+        """
+        try:
+            if place.erase:
+                await verbs.erase(run.address, place.sequence.number, VERB_LIMIT)
+            run.sequences.on_claimed(place)
+            restored = await self._restore(run, place)
+        except Unanswered as failure:
+            run.sequences.on_lost(place)
+            raise unreachable(run.serve, str(failure)) from None
+        except Refused as failure:
+            if self._runs.get(run.serve.name) is run:
+                self._log.error("conversations of serve %s are not kept: %s", run.serve.name, failure)
+                self.stopped(run.serve.name)
+            raise unreachable(run.serve, str(failure)) from None
+        run.sequences.on_ready(place)
+        return restored
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def _restore(self, run: Run, place: Place) -> int | None:
+        """Raises Unanswered, and Refused if what was half restored cannot be erased."""
+        if place.conversation is None or place.is_there:
+            return None
+        name, number = run.serve.name, place.sequence.number
+        while (sealing := self._sealing.get((name, place.conversation))) is not None:
+            await asyncio.wait([sealing])
+        saved = self._store.find(name, place.conversation)
+        if saved is None:
+            return None
+        if not await asyncio.to_thread(self._store.prove, saved):
+            self._not_restored += 1
+            return None
+        try:
+            tokens = await verbs.restore(run.address, number, saved.name, VERB_LIMIT)
+        except Refused as failure:
+            self._not_restored += 1
+            self._log.warning("a saved conversation of serve %s is of no use: %s", name, failure)
+            self._store.remove(saved)
+            await verbs.erase(run.address, number, VERB_LIMIT)
+            return None
+        self._restored += 1
+        self._store.touch(saved)
+        self._arm()
+        return tokens
+
+    async def _save_all(self, run: Run) -> None:
+        """The most recent first, as long as there is time."""
+        name, wall = run.serve.name, self._clock.wall()
+        until = self._clock.now() + self._settings.save_within
+        pace = self._paces.setdefault(name, Pace())
+        for rank, save in enumerate(run.sequences.on_stop()):
+            left = until - self._clock.now()
+            if not pace.fits(save.tokens, left):
+                self._not_saved += 1
+                self._log.info("a conversation of serve %s is not saved: there is no time for it", name)
+                continue
+            # In the store, too, the most recent one is to be the last to go.
+            await self._save(run, save, left, wall - rank / 1000, pace)
+
+    async def _save(self, run: Run, save: Save, within: float, used: float, pace: Pace) -> None:
+        name, began = run.serve.name, self._clock.now()
+        try:
+            draft = self._store.draft(name)
+        except OSError as error:
+            self._not_saved += 1
+            self._log.warning("a conversation of serve %s was not saved: %s", name, error.strerror)
+            return
+        try:
+            tokens, size = await verbs.save(run.address, save.number, draft.name, within)
+        except (Refused, Unanswered) as failure:
+            self._store.discard(draft)
+            self._not_saved += 1
+            self._log.warning("a conversation of serve %s was not saved: %s", name, failure)
+            if isinstance(failure, Unanswered):
+                pace.on_late(save.tokens, within)
+            return
+        pace.on_saved(tokens, self._clock.now() - began)
+        sealing = self._spawn(self._seal(draft, Saved(name, save.conversation, tokens, "", size, used)))
+        self._sealing[name, save.conversation] = sealing
+
+    async def _seal(self, draft: Path, saved: Saved) -> None:
+        """What was written is proved and gets its name, while the next engine starts."""
+        name, conversation = saved.serve, saved.conversation
+        try:
+            kept = await asyncio.to_thread(
+                self._store.keep, draft, name, conversation, saved.tokens, saved.size, saved.used
+            )
+        finally:
+            if self._sealing.get((name, conversation)) is asyncio.current_task():
+                del self._sealing[name, conversation]
+        self._saved += kept is not None
+        self._not_saved += kept is None
+        self._arm()
+
+    # -- small things ------------------------------------------------------------------------------------------------
+
+    def _secret(self, purpose: str) -> bytes:
+        """32 bytes. Raises StokerError `state_unusable`."""
+        return bytes.fromhex(self._signer.digest("conversations", purpose))
+
+    def _arm(self) -> None:
+        """What gets too old is removed then, not at the next occasion."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._store.due()
+        if due is not None and not self._is_closed:
+            delay = min(max(due, _SHORTEST_TIMER), _LONGEST_TIMER)
+            sweep = partial(self._in_order, self._store.sweep)
+            self._timer = asyncio.get_running_loop().call_later(delay, lambda: self._spawn(sweep()))
+
+    async def _in_order(self, change: Callable[[], None]) -> None:
+        await asyncio.to_thread(change)
+        self._arm()
+
+    def _spawn(self, work: Coroutine[Any, Any, Found]) -> asyncio.Task[Found]:
+        task = asyncio.get_running_loop().create_task(work, name="conversations")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, UpstreamError):
+            self._log.error("keeping conversations failed inside Stoker", exc_info=error)
+
+
+def _build(facts: Mapping[str, Any]) -> str:
+    return str(facts.get("build", ""))
+
+
+def _weights(serve: Serve) -> str:
+    """Changes with the files, also where their names stay. Blocks for as long as the disk takes to look them up."""
+    found = [(path, os.stat(path)) for path in sorted(weights_of(serve))]
+    return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in found])

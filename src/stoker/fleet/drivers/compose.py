@@ -1,0 +1,314 @@
+"""The container driver: a serve's container is made by its `up`, Compose or any other command, and kept by Docker.
+
+Reading order: `look` (what is there, whose it is, whether it drifted; see `inspection`), then `examine`, `plan` and
+`launch`, which only act on what it saw, then `find` and `hold` for after a restart of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Container as Taken
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.access import Paths
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet import identity
+from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
+from stoker.fleet.drivers.containers import (
+    HOLDS,
+    STEPS,
+    Action,
+    Container,
+    Made,
+    State,
+    Wanted,
+    comes_back,
+    steps,
+)
+from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, Fault
+from stoker.fleet.drivers.inspection import Inspector, Look
+from stoker.fleet.drivers.made import MadeFiles
+from stoker.fleet.drivers.process import finish
+from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.engines.last_words import redact
+from stoker.fleet.environment import is_secret
+from stoker.fleet.keys import Keys
+from stoker.fleet.logs import log_path, open_log, rotate_if_full
+from stoker.fleet.ports import port_problem
+from stoker.fleet.records import Record
+
+_UNDO_GRACE = 2.0
+_CLOCKS = 2.0
+"""Seconds by which the daemon's clock may be behind ours."""
+
+
+class ContainerDriver:
+    """Implements `drivers.unit.Driver`. `ports` gives the ports of our own serves, which a swap frees."""
+
+    def __init__(self, paths: Paths, keys: Keys, log: logging.Logger, ports: Callable[[], Collection[int]]) -> None:
+        self._keys = keys
+        self._log = log
+        self._logs = paths.logs
+        self._log_bytes = paths.log_bytes
+        self._ports = ports
+        self._docker = Docker(os.environ)
+        self._made = MadeFiles(Path(paths.state) / "containers")
+        self._inspector = Inspector(self._docker, self._made, keys)
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    async def look(self, serve: Serve) -> Look:
+        """See `Inspector.look`."""
+        return await self._inspector.look(serve)
+
+    async def examine(self, serve: Serve) -> list[str]:
+        """See `Driver.examine`: Docker, the container, the Compose file, the image, the port."""
+        seen = await self._inspector.look(serve)
+        if seen.obstacle:
+            return [seen.obstacle]
+        found: list[str] = []
+        if seen.state not in HOLDS and serve.port is not None and serve.port not in self._ports():
+            problem = port_problem(serve.host, serve.port)
+            found += [f"serve '{serve.name}': {problem}"] if problem else []
+        if seen.action in (Action.CREATE, Action.RECREATE):
+            found += ups.problems(serve, seen.up)
+            try:
+                found += await self._inspector.lacking(serve, seen.up)
+            except DockerFailed as failure:
+                found.append(f"serve '{serve.name}': {failure.message}")
+        return found
+
+    async def plan(self, serve: Serve) -> list[list[str]]:
+        """The commands that a start would run now, in order; nothing to do: empty. Raises StartFailed as it would."""
+        seen = await self._inspector.look(serve)
+        if seen.obstacle:
+            raise StartFailed(seen.obstacle, code="cannot_start")
+        return _steps(serve, seen)
+
+    async def plan_down(self, serve: Serve) -> list[list[str]]:
+        """The commands that a stop would run now; holds nothing: empty. Raises DockerFailed."""
+        name = serve.container or ""
+        found = await self._docker.inspect(name)
+        grace = ["--time", f"{serve.stop_grace:.0f}"]
+        verbs = STEPS[found.state] if found is not None else ()
+        return [["docker", verb, *(grace if verb == "stop" else []), name] for verb in verbs]
+
+    async def state(self, record: Record) -> State:
+        """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""
+        return await self._docker.state(id_of(record) or record.handle)
+
+    async def said(self, record: Record) -> str:
+        """Nothing: it is written to a log of ours."""
+        return ""
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    async def launch(
+        self, serve: Serve, taken: Taken[int], started_at: float, intend: Callable[[Record], None]
+    ) -> Launched:
+        """See `Driver.launch`. A container that runs already is taken as it is, drifted or not; that is logged."""
+        intent = self._intent(serve, started_at)
+        seen = await self._inspector.look(serve)
+        if seen.obstacle:
+            raise StartFailed(seen.obstacle, code="cannot_start")
+        if seen.state not in HOLDS and (problem := port_problem(serve.host, intent.port)) is not None:
+            raise StartFailed(f"serve '{serve.name}': {problem}", code="cannot_start")
+        intend(intent)
+        log_start = self._begin_log(serve, seen, Path(intent.log))
+        if seen.action is Action.LEAVE:
+            return self._launched(serve, intent, seen, seen.container, log_start)
+        try:
+            container = await self._act(serve, seen)
+            return self._launched(serve, intent, seen, container, log_start)
+        except BaseException as failure:
+            if not _is_name_taken(failure):
+                await finish(asyncio.get_running_loop().create_task(self._undo(serve), name=f"undo-{serve.name}"))
+            raise
+
+    async def _act(self, serve: Serve, seen: Look) -> Container | None:
+        name = serve.container or ""
+        if seen.note:
+            self._log.info("serve %s: %s", serve.name, seen.note)
+        for argv in _steps(serve, seen):
+            is_up = argv == list(seen.up)
+            self._log.info("serve %s: %s", serve.name, self._shown(serve, argv))
+            try:
+                await self._docker.command(
+                    argv,
+                    serve.env if is_up else {},
+                    serve.ready_timeout if is_up else ASK_LIMIT,
+                    serve.directory if is_up else None,
+                )
+            except DockerFailed as failure:
+                text = redact(failure.message, _secrets(serve))
+                raise StartFailed(f"serve '{serve.name}' was not started: {text}", code="cannot_start") from failure
+        container = await self._inspect(serve)
+        if container is None:
+            raise StartFailed(
+                f"`up` of serve '{serve.name}' ended, and there is no container '{name}': give it that name "
+                f"(`container_name: {name}` in a Compose file, `--name {name}` for docker run)",
+                code="cannot_start",
+            )
+        if seen.action in (Action.CREATE, Action.RECREATE):
+            self._remember(serve, seen, container)
+        return container
+
+    def _launched(
+        self, serve: Serve, intent: Record, seen: Look, container: Container | None, log_start: int
+    ) -> Launched:
+        """One that has ended already is launched too: its unit tells how, and what it said."""
+        assert container is not None
+        if container.state not in (State.RUNNING, State.EXITED, State.RESTARTING):
+            why = f": {container.error}" if container.error else ""
+            text = f"container '{container.name}' of serve '{serve.name}' is {container.state.value} after its start"
+            raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
+        if seen.why and seen.action is Action.LEAVE:
+            self._log.warning(
+                "serve %s: container %s runs already, and %s; to make it anew: stoker serves down %s, then up",
+                serve.name, container.name, seen.why, serve.name,
+            )  # fmt: skip
+        if warning := comes_back(container):
+            self._log.warning("serve %s: %s", serve.name, warning)
+        pid = container.pid if is_here(container) else 0
+        record = msgspec.structs.replace(
+            intent,
+            pid=pid,
+            mark=(identity.start_mark(pid) or "") if pid else "",
+            command=self._keys.command(pid) if pid else "",
+            handle=f"{container.name} {container.id}",
+            facts=_facts(seen, container),
+        )
+        return Launched(record, self._keys.address(serve, record), Path(record.log), log_start)
+
+    def _begin_log(self, serve: Serve, seen: Look, log: Path) -> int:
+        """Where this start's own output begins. Raises StartFailed."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        what = "; ".join(self._shown(serve, argv) for argv in _steps(serve, seen)) or "runs already"
+        try:
+            rotate_if_full(log, self._log_bytes)
+            output = open_log(log)
+            try:
+                os.write(output, f"--- stoker {now}: serve '{serve.name}' on port {serve.port}: {what}\n".encode())
+                return os.lseek(output, 0, os.SEEK_END)
+            finally:
+                os.close(output)
+        except OSError as error:
+            text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): make room"
+            raise StartFailed(text, code="cannot_start") from error
+
+    def _intent(self, serve: Serve, started_at: float) -> Record:
+        if not serve.container or serve.port is None:
+            raise StartFailed(f"serve '{serve.name}' needs a `container` and a `port`", code="cannot_start")
+        return Record(
+            name=serve.name,
+            pid=0,
+            mark="",
+            command="",
+            fingerprint=self._keys.fingerprint(serve),
+            port=serve.port,
+            nonce=secrets.token_hex(16),
+            takes_key=False,
+            started_at=started_at,
+            log=str(log_path(self._logs, serve.name)),
+            grace=serve.stop_grace,
+            driver=Driver.COMPOSE,
+            handle=serve.container,
+        )
+
+    async def _undo(self, serve: Serve) -> None:
+        """End what a start that failed or was cancelled has brought up, even a moment after its command was killed."""
+        name = serve.container or ""
+        if await self._docker.state(name) is State.MISSING:
+            return
+        try:
+            await self._docker.stop(name, min(serve.stop_grace, _UNDO_GRACE))
+        except DockerFailed as failure:
+            if await self._docker.state(name) in HOLDS:
+                self._log.error("container %s could not be stopped again: %s", name, failure.message)
+
+    async def _inspect(self, serve: Serve) -> Container | None:
+        try:
+            return await self._docker.inspect(serve.container or "")
+        except DockerFailed as failure:
+            raise StartFailed(f"serve '{serve.name}': {failure.message}", code="cannot_start") from failure
+
+    def _remember(self, serve: Serve, seen: Look, container: Container) -> None:
+        wanted = seen.wanted or Wanted(fingerprint=self._keys.fingerprint(serve))
+        made = Made(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
+        try:
+            self._made.write(container.name, made)
+        except OSError as error:  # no harm now: the next start makes it anew
+            self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
+
+    # -- after a restart of ours -------------------------------------------------------------------------------------
+
+    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> ContainerUnit:
+        """See `Driver.hold`."""
+        return ContainerUnit(self._docker, record, on_exit, on_gone, self._log)
+
+    async def find(self, record: Record) -> Record | None:
+        """The record with its container's process of now, if it still holds the GPU; else None.
+
+        Of an interrupted launch: what was started since then is found, and what ran before is left alone. Where Docker
+        does not answer, a process of the record that still lives is found.
+        """
+        try:
+            found = await self._docker.inspect(id_of(record) or record.handle)
+        except DockerFailed as failure:
+            is_alive = record.pid > 0 and identity.start_mark(record.pid) == record.mark
+            if not is_alive:
+                self._log.warning("serve %s cannot be looked for: %s", record.name, failure.message)
+            return record if is_alive else None
+        if found is None or found.state not in HOLDS:
+            return None
+        if not id_of(record) and _unix(found.started_at) < record.started_at - _CLOCKS:
+            return None
+        pid = found.pid if is_here(found) else 0
+        mark = (identity.start_mark(pid) or "") if pid else ""
+        return msgspec.structs.replace(record, pid=pid, mark=mark, handle=f"{found.name} {found.id}")
+
+    def _shown(self, serve: Serve, argv: Sequence[str]) -> str:
+        return redact(" ".join(argv), _secrets(serve))
+
+
+def _steps(serve: Serve, seen: Look) -> list[list[str]]:
+    return steps(seen.action, seen.container, serve.container or "", seen.up, ups.only_creates(seen.up))
+
+
+def _facts(seen: Look, container: Container) -> dict[str, str | int | float]:
+    """What is worth showing beside the engine's own facts; `health` and `drift` only where there is something."""
+    facts: dict[str, str | int | float] = {"container": container.id[:12], "image": container.image}
+    if container.health:
+        facts["container_health"] = container.health
+    if seen.why and seen.action is Action.LEAVE:
+        facts["drift"] = seen.why
+    return facts
+
+
+def _secrets(serve: Serve) -> list[str]:
+    own = [serve.key.reveal()] if serve.key is not None else []
+    return own + [value for name, value in serve.env.items() if is_secret(name) and value]
+
+
+def _is_name_taken(failure: BaseException) -> bool:
+    """The container of that name is somebody else's then."""
+    cause = failure.__cause__
+    return isinstance(cause, DockerFailed) and cause.fault is Fault.NAME_TAKEN
+
+
+def _unix(stamp: str) -> float:
+    """Of Docker's time; 0 for what is none."""
+    try:
+        return max(0.0, datetime.fromisoformat(stamp).timestamp())
+    except ValueError:
+        return 0.0

@@ -1,0 +1,286 @@
+"""One running container that we watch, listen to and can end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from stoker.domain.errors import StokerError
+from stoker.fleet import identity
+from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, State
+from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
+from stoker.fleet.drivers.process import LOOK, UNKILLABLE_AFTER, finish
+from stoker.fleet.drivers.watch import ExitWatch, is_alive
+from stoker.fleet.logs import open_log
+from stoker.fleet.records import Record
+
+CODE_LIMIT = 1.0
+"""Seconds that Docker has to tell how a container ended which we saw end."""
+_RETRY = 0.5
+_SIGNALS = range(129, 193)
+
+
+def is_here(container: Container) -> bool:
+    """Whether its process is one of this machine's and seen from here.
+
+    Not so where the daemon runs elsewhere, or in a virtual machine: the number is a stranger's then, or nobody's.
+    """
+    try:
+        return container.pid > 0 and container.id in Path(f"/proc/{container.pid}/cgroup").read_text("ascii", "replace")
+    except OSError:
+        return False
+
+
+def id_of(record: Record) -> str:
+    """The container's id; empty: its launch was interrupted before that was known."""
+    return record.handle.partition(" ")[2]
+
+
+def exit_code(container: Container) -> int | None:
+    """As of a process, negative for a signal; None: it runs, or never did."""
+    if container.state not in (State.EXITED, State.DEAD, State.RESTARTING):
+        return None
+    code = container.exit_code
+    return 128 - code if code in _SIGNALS else code
+
+
+class ContainerUnit:
+    """Implements `drivers.unit.Unit`. What the container writes goes to the record's log as it comes.
+
+    Its end is seen by the process itself where that is here, and `on_exit` follows when Docker has told the exit code
+    and the last words, within two times CODE_LIMIT seconds; else by a `docker wait`. A daemon that does not answer is
+    not taken for an end. Raises ProcessLookupError if an adopted one is gone; one that was just launched and is gone
+    has ended, and is told so.
+    """
+
+    def __init__(
+        self,
+        docker: Docker,
+        record: Record,
+        on_exit: Callable[[int | None], None],
+        on_gone: Callable[[], None],
+        log: logging.Logger,
+    ) -> None:
+        self._docker = docker
+        self._record = record
+        self._name = record.handle.partition(" ")[0]
+        self._id = id_of(record)
+        self._on_exit = on_exit
+        self._on_gone = on_gone
+        self._log = log
+        self.pid: int | None = record.pid or None
+        self.code: int | None = None
+        self._exited = asyncio.Event()
+        self._is_gone = False
+        self._kill_at = float("inf")
+        self._killed_at: float | None = None
+        self._signalled: signal.Signals | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._watch: ExitWatch | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._watch_exit()
+        # Of one that is adopted, an earlier control plane has written down the rest.
+        since = time.time() if record.ready else record.started_at
+        self._listening = asyncio.get_running_loop().create_task(self._listen(since), name=f"log-{self._name}")
+
+    def _watch_exit(self) -> None:
+        if self.pid is None:
+            self._ask(self._wait())
+            return
+        try:
+            self._watch = ExitWatch(self.pid, lambda code: self._ask(self._learn_code()))
+            if self._is_alive():  # asked only now: what is watched cannot change its number any more
+                return
+            self._watch.close()
+        except ProcessLookupError:
+            pass
+        if self._record.ready:
+            raise ProcessLookupError(self.pid)
+        self._ask(self._learn_code())
+
+    async def end(self, grace: float) -> None:
+        """See `Unit.end`. Raises StokerError `unkillable`, or DockerFailed where nobody can end it."""
+        task = self.begin_end(grace)
+        if task is not None:
+            await finish(task)
+
+    def begin_end(self, grace: float) -> asyncio.Task[None] | None:
+        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        if self._is_gone:
+            return None
+        loop = asyncio.get_running_loop()
+        self._kill_at = min(self._kill_at, loop.time() + grace)
+        if self._ending is None:
+            self._ending = loop.create_task(self._end(), name=f"end-{self._name}")
+            self._ending.add_done_callback(self._report)
+        return self._ending
+
+    def release(self) -> None:
+        """Stop watching it; it runs on."""
+        if self._watch is not None:
+            self._watch.close()
+        for task in self._tasks():
+            task.cancel()
+
+    # -- its end, as we see it -------------------------------------------------------------------------------------
+
+    def _ask(self, question: Coroutine[Any, Any, None]) -> None:
+        self._asking = asyncio.get_running_loop().create_task(question, name=f"exit-{self._name}")
+
+    async def _learn_code(self) -> None:
+        """The process is gone; Docker needs a moment to know."""
+        found = None
+        with contextlib.suppress(DockerFailed, TimeoutError):
+            async with asyncio.timeout(CODE_LIMIT):
+                while True:
+                    found = await self._docker.inspect(self._id)
+                    if found is None or found.pid != self.pid:
+                        break
+                    await asyncio.sleep(LOOK)
+        await self._tell_last(found)
+
+    async def _wait(self) -> None:
+        while True:
+            with contextlib.suppress(DockerFailed):
+                found = await self._docker.inspect(self._id)
+                if found is None or found.state not in (State.RUNNING, State.PAUSED):
+                    await self._tell_last(found)
+                    return
+                await self._docker.wait(self._id)
+                continue
+            await asyncio.sleep(_RETRY)
+
+    async def _tell_last(self, found: Container | None) -> None:
+        """After its last words; why it ended is added where only Docker knows."""
+        await asyncio.wait([self._listening], timeout=CODE_LIMIT)
+        if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
+            self._write(f"--- stoker: Docker says of its end: {why}\n".encode())
+        self._tell(exit_code(found) if found is not None else None)
+
+    async def _listen(self, since: float) -> None:
+        try:
+            await self._docker.follow(self._id, since, self._write)
+        except DockerFailed as failure:
+            self._log.warning("the log of container %s is not written any more: %s", self._name, failure.message)
+
+    def _write(self, data: bytes) -> None:
+        """Opened each time: the log may have been rotated, or deleted. A full disk costs lines, nothing else."""
+        with contextlib.suppress(OSError):
+            output = open_log(Path(self._record.log))
+            try:
+                os.write(output, data)
+            finally:
+                os.close(output)
+
+    def _tell(self, code: int | None) -> None:
+        """Once."""
+        if self._exited.is_set():
+            return
+        self.code = code
+        self._exited.set()
+        self._on_exit(code)
+
+    # -- its end, as we bring it about -----------------------------------------------------------------------------
+
+    async def _end(self) -> None:
+        try:
+            code = await self._until_gone()
+        finally:
+            self._ending = None
+        self.release()
+        await asyncio.wait(self._tasks())
+        self._is_gone = True
+        self._tell(code)
+        self._on_gone()
+
+    async def _until_gone(self) -> int | None:
+        """Ends what holds the GPU, and looks again until nothing does. The exit code, if it can be told."""
+        while True:
+            try:
+                found = await self._docker.inspect(self._id)
+            except DockerFailed as failure:
+                if self._is_over_without_docker(failure):
+                    return None
+                await asyncio.sleep(LOOK)
+                continue
+            state = State.MISSING if found is None else found.state
+            if state not in HOLDS and not self._is_alive():
+                return None if found is None else exit_code(found)
+            for step in STEPS[state]:
+                if step == "unpause":
+                    with contextlib.suppress(DockerFailed):  # it may run again meanwhile
+                        await self._docker.unpause(self._id)
+                else:
+                    await self._stop()
+            self._give_up_late()
+            await asyncio.sleep(LOOK)
+
+    async def _stop(self) -> None:
+        """`docker stop` with what is left of the grace; SIGKILL when that becomes shorter meanwhile."""
+        loop = asyncio.get_running_loop()
+        stopping = loop.create_task(self._docker.stop(self._id, self._kill_at - loop.time()))
+        try:
+            while not stopping.done():
+                await asyncio.wait([stopping], timeout=LOOK)
+                if loop.time() >= self._kill_at and self._killed_at is None and not stopping.done():
+                    self._killed_at = loop.time()
+                    with contextlib.suppress(DockerFailed):  # it ended meanwhile
+                        await self._docker.kill(self._id)
+        finally:
+            stopping.cancel()
+            await asyncio.wait([stopping])
+        with contextlib.suppress(DockerFailed):  # what became of it is looked at next
+            stopping.result()
+
+    def _is_over_without_docker(self, failure: DockerFailed) -> bool:
+        """The daemon is gone, and containers outlive it: its process is signalled, where it is here and we may."""
+        now = asyncio.get_running_loop().time()
+        if self.pid is None:
+            if now >= self._kill_at + ASK_LIMIT:
+                raise failure
+            return False
+        if not self._is_alive():
+            return True
+        number = signal.SIGTERM if now < self._kill_at else signal.SIGKILL
+        try:
+            if number is not self._signalled:  # an engine may take a second SIGTERM for impatience
+                os.kill(self.pid, number)
+                self._signalled = number
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            raise DockerFailed(
+                failure.fault, f"container '{self._name}' runs on as process {self.pid}: {failure.message}"
+            ) from failure
+        self._give_up_late()
+        return False
+
+    def _give_up_late(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._kill_at:
+            return
+        self._killed_at = now if self._killed_at is None else self._killed_at
+        if now - self._killed_at > UNKILLABLE_AFTER:
+            raise StokerError(
+                f"container '{self._name}' survives SIGKILL: it hangs in the kernel; look at `dmesg` and "
+                f"`docker inspect {self._name}`, a restart of the machine may be needed",
+                code="unkillable",
+            )
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [self._listening] if self._asking is None else [self._listening, self._asking]
+
+    def _is_alive(self) -> bool:
+        return self.pid is not None and is_alive(self.pid) and identity.start_mark(self.pid) == self._record.mark
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        """An end that nobody waits for."""
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._log.error("container %s: %s", self._name, failure)

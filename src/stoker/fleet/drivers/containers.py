@@ -1,0 +1,268 @@
+"""What is to be done with a container, as tables. Pure: nothing here asks Docker.
+
+Two rules. What holds the GPU and is as configured is left alone; what does not run and is not as configured is made
+anew, never started again with a model of yesterday. And what somebody else made is not touched at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+
+class State(Enum):
+    """As Docker says it, but for MISSING (no such container) and UNKNOWN (the daemon did not answer)."""
+
+    MISSING = "missing"
+    CREATED = "created"
+    RUNNING = "running"
+    PAUSED = "paused"
+    RESTARTING = "restarting"
+    EXITED = "exited"
+    DEAD = "dead"
+    REMOVING = "removing"
+    UNKNOWN = "unknown"
+
+
+class Drift(Enum):
+    """Whether a container is what the configuration describes now."""
+
+    SAME = "same"
+    DRIFTED = "drifted"
+    UNKNOWN = "unknown"
+    """It is ours by name and image, and nobody knows what it was made from."""
+
+
+class Action(Enum):
+    """What a start does."""
+
+    LEAVE = "leave"
+    START = "start"
+    UNPAUSE = "unpause"
+    CREATE = "create"
+    RECREATE = "recreate"
+    REFUSE = "refuse"
+
+
+_SAME, _DRIFTED, _UNKNOWN = Drift.SAME, Drift.DRIFTED, Drift.UNKNOWN
+TABLE: dict[tuple[State, Drift], Action] = {
+    (State.MISSING, _SAME): Action.CREATE,
+    (State.MISSING, _DRIFTED): Action.CREATE,
+    (State.MISSING, _UNKNOWN): Action.CREATE,
+    (State.CREATED, _SAME): Action.START,
+    (State.CREATED, _DRIFTED): Action.RECREATE,
+    (State.CREATED, _UNKNOWN): Action.RECREATE,
+    # A running one that drifted serves somebody perhaps: it is reported, and made anew after a `down`.
+    (State.RUNNING, _SAME): Action.LEAVE,
+    (State.RUNNING, _DRIFTED): Action.LEAVE,
+    (State.RUNNING, _UNKNOWN): Action.LEAVE,
+    # A paused one serves nobody.
+    (State.PAUSED, _SAME): Action.UNPAUSE,
+    (State.PAUSED, _DRIFTED): Action.RECREATE,
+    (State.PAUSED, _UNKNOWN): Action.RECREATE,
+    (State.EXITED, _SAME): Action.START,
+    (State.EXITED, _DRIFTED): Action.RECREATE,
+    (State.EXITED, _UNKNOWN): Action.RECREATE,
+    # Odd states are left to the operator.
+    (State.RESTARTING, _SAME): Action.REFUSE,
+    (State.RESTARTING, _DRIFTED): Action.REFUSE,
+    (State.RESTARTING, _UNKNOWN): Action.REFUSE,
+    (State.DEAD, _SAME): Action.REFUSE,
+    (State.DEAD, _DRIFTED): Action.REFUSE,
+    (State.DEAD, _UNKNOWN): Action.REFUSE,
+    (State.REMOVING, _SAME): Action.REFUSE,
+    (State.REMOVING, _DRIFTED): Action.REFUSE,
+    (State.REMOVING, _UNKNOWN): Action.REFUSE,
+    # The daemon did not say: nothing is known, nothing is done.
+    (State.UNKNOWN, _SAME): Action.REFUSE,
+    (State.UNKNOWN, _DRIFTED): Action.REFUSE,
+    (State.UNKNOWN, _UNKNOWN): Action.REFUSE,
+}
+
+STEPS: dict[State, tuple[str, ...]] = {
+    State.RUNNING: ("stop",),
+    State.PAUSED: ("unpause", "stop"),  # SIGTERM reaches a frozen process only when it thaws
+    State.RESTARTING: ("stop",),  # which also ends the restarting
+    State.MISSING: (),
+    State.CREATED: (),
+    State.EXITED: (),
+    State.DEAD: (),
+    State.REMOVING: (),
+    State.UNKNOWN: (),
+}
+"""How each state is ended, in Docker's verbs. What has no steps holds nothing, or cannot be told to end."""
+
+HOLDS = frozenset(state for state, steps in STEPS.items() if steps)
+"""States in which it has its memory, or takes it again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What `docker inspect` says of one container; times as Docker writes them (RFC 3339, UTC)."""
+
+    id: str
+    name: str
+    state: State
+    pid: int = 0
+    """On the daemon's machine; 0: it does not run."""
+    image_id: str = ""
+    image: str = ""
+    """The name by which the image was asked for."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    restart_policy: str = "no"
+    health: str = ""
+    """`healthy`, `unhealthy`, `starting`; empty: it has no health check."""
+    exit_code: int = 0
+    out_of_memory: bool = False
+    """Killed at the container's own memory limit."""
+    error: str = ""
+    """Why Docker could not start it."""
+    started_at: str = ""
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container of ours was made from. Holds no secret: `fingerprint` is a keyed digest."""
+
+    id: str
+    fingerprint: str
+    config_hash: str = ""
+    """Compose's own, as it was then; empty: `up` is not Compose, or the hash could not be had."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What it would be made from now. Empty texts: not known, and not compared."""
+
+    fingerprint: str
+    config_hash: str = ""
+    image_id: str = ""
+    """What the container's image name means today."""
+
+
+def parse(entry: Mapping[str, object]) -> Container:
+    """One element of `docker inspect`. Raises msgspec.ValidationError for what is no container."""
+    found = msgspec.convert(entry, _Inspected)
+    state, config = found.State, found.Config
+    return Container(
+        id=found.Id,
+        name=found.Name.removeprefix("/"),
+        state=State(state.Status) if state.Status in _SAID else State.UNKNOWN,
+        pid=state.Pid,
+        image_id=found.Image,
+        image=config.Image,
+        labels=config.Labels or {},
+        restart_policy=found.HostConfig.RestartPolicy.Name or "no",
+        health=state.Health.Status if state.Health is not None else "",
+        exit_code=state.ExitCode,
+        out_of_memory=state.OOMKilled,
+        error=state.Error,
+        started_at=state.StartedAt,
+    )
+
+
+def drift(container: Container | None, made: Made | None, wanted: Wanted) -> tuple[Drift, str]:
+    """Whether it is what is wanted, and what differs, in words.
+
+    1. The image's name means another image today: drifted.
+    2. We made it: drifted exactly if our fingerprint or Compose's hash is not what it was.
+    3. Somebody else did, with Compose: drifted exactly if its label is not Compose's hash of today.
+    4. Else nobody knows.
+    """
+    if container is None:
+        return Drift.SAME, ""
+    if wanted.image_id and container.image_id != wanted.image_id:  # 1
+        return Drift.DRIFTED, f"the image {container.image} is another one now"
+    label = container.labels.get(CONFIG_HASH, "")
+    if made is not None and made.id == container.id:  # 2
+        if made.fingerprint != wanted.fingerprint:
+            return Drift.DRIFTED, "the serve's configuration has changed"
+        before = made.config_hash or label
+        if before and wanted.config_hash and before != wanted.config_hash:
+            return Drift.DRIFTED, "the Compose file has changed"
+        return Drift.SAME, ""
+    if label and wanted.config_hash:  # 3
+        if label == wanted.config_hash:
+            return Drift.SAME, ""
+        return Drift.DRIFTED, "the Compose file has changed"
+    return Drift.UNKNOWN, "nobody knows what it was made from"  # 4
+
+
+def steps(
+    action: Action, container: Container | None, name: str, up: Sequence[str], only_creates: bool = False
+) -> list[list[str]]:
+    """The commands of an action, in order. A container is removed by its id: a name may be somebody else's by then."""
+    make = [list(up), ["docker", "start", name]] if only_creates else [list(up)]
+    if action is Action.CREATE:
+        return make
+    if action is Action.START:
+        return [["docker", "start", name]]
+    if action is Action.UNPAUSE:
+        return [["docker", "unpause", name]]
+    if action is Action.RECREATE and container is not None:
+        force = ["--force"] if container.state in HOLDS else []
+        return [["docker", "rm", *force, container.id], *make]
+    return []
+
+
+def refusal(state: State, name: str) -> str:
+    """Why a start is left to the operator, with what to type."""
+    return {
+        State.RESTARTING: (
+            f"container '{name}' ends and is restarted again and again: see `docker logs {name}`, "
+            f"then `docker stop {name}`"
+        ),
+        State.DEAD: f"container '{name}' is dead, Docker could not remove it: type `docker rm --force {name}`",
+        State.REMOVING: f"container '{name}' is being removed: wait until `docker ps --all` does not show it any more",
+    }.get(state, f"the state of container '{name}' is not known: look at `docker inspect {name}`")
+
+
+def comes_back(container: Container) -> str:
+    """A sentence if its restart policy starts it again after a `down`; empty if not."""
+    if container.restart_policy != "always":
+        return ""
+    return (
+        f"container '{container.name}' has the restart policy `always`: after a stop it comes back when Docker or the "
+        f'machine restarts; write `restart: "no"` where it is made, or `docker update --restart=no {container.name}`'
+    )
+
+
+CONFIG_HASH = "com.docker.compose.config-hash"
+_SAID = frozenset(state.value for state in State) - {State.MISSING.value, State.UNKNOWN.value}
+
+
+class _Health(msgspec.Struct):
+    Status: str = ""
+
+
+class _State(msgspec.Struct):
+    Status: str
+    Pid: int = 0
+    ExitCode: int = 0
+    OOMKilled: bool = False
+    Error: str = ""
+    StartedAt: str = ""
+    Health: _Health | None = None
+
+
+class _Config(msgspec.Struct):
+    Image: str = ""
+    Labels: dict[str, str] | None = None
+
+
+class _Policy(msgspec.Struct):
+    Name: str = "no"
+
+
+class _HostConfig(msgspec.Struct):
+    RestartPolicy: _Policy = msgspec.field(default_factory=_Policy)
+
+
+class _Inspected(msgspec.Struct):
+    Id: str
+    Name: str
+    State: _State
+    Image: str = ""
+    Config: _Config = msgspec.field(default_factory=_Config)
+    HostConfig: _HostConfig = msgspec.field(default_factory=_HostConfig)

@@ -1,0 +1,254 @@
+"""The `docker` command: one short-lived child per question, and every failure in a sentence with the next step."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.fleet.drivers.child import Result, run
+from stoker.fleet.drivers.containers import Container, State, parse
+from stoker.fleet.environment import child_environment
+
+ASK_LIMIT = 10.0
+"""Seconds for what only asks, or only says something."""
+_STOP_LONGEST = 86_400
+_OURS = (
+    "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
+    "COMPOSE_FILE", "COMPOSE_PROJECT_NAME", "COMPOSE_PROFILES", "COMPOSE_PATH_SEPARATOR", "SSH_AUTH_SOCK",
+)  # fmt: skip
+
+
+class Fault(Enum):
+    """What kind of failure it is."""
+
+    NOT_INSTALLED = "not installed"
+    NO_DAEMON = "no daemon"
+    NO_PERMISSION = "no permission"
+    NO_ANSWER = "no answer"
+    NO_CONTAINER = "no container"
+    NO_IMAGE = "no image"
+    NAME_TAKEN = "name taken"
+    BAD_COMPOSE = "bad compose file"
+    OTHER = "other"
+
+
+class DockerFailed(StokerError):
+    """`docker`, or what speaks to it, did not do as it was told."""
+
+    status = 503
+    code = "docker_failed"
+
+    def __init__(self, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+_PATTERNS: tuple[tuple[str, Fault, str], ...] = (
+    (
+        r"permission denied[^\n]*(docker daemon|docker\.sock|docker api)|PermissionError[^\n]*Permission denied",
+        Fault.NO_PERMISSION,
+        "this user may not talk to Docker: type `sudo usermod -aG docker $(id -un)` and log in again",
+    ),
+    (
+        r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
+        r"|failed to connect to the docker api|error while fetching server api version",
+        Fault.NO_DAEMON,
+        "the Docker daemon does not answer: type `sudo systemctl start docker`, and see that DOCKER_HOST is right",
+    ),
+    (
+        r"container name \"?/?(?P<what>[^\"\s]+)\"? is already in use",
+        Fault.NAME_TAKEN,
+        "another container has the name '{what}': see `docker inspect {what}`, then `docker rm {what}` or another name",
+    ),
+    (
+        r"no such image:? (?P<what>\S+?)(?=:?\s|$)|pull access denied for (?P<other>[^\s,]+)"
+        r"|manifest for (?P<third>\S+) not found|unable to find image '(?P<fourth>[^']+)'(?!.*status: downloaded)",
+        Fault.NO_IMAGE,
+        "the image {what} is not here: type `docker pull {what}`, or correct its name",
+    ),
+    (r"no such (container|object)", Fault.NO_CONTAINER, "there is no such container: see `docker ps --all`"),
+    (
+        r"yaml|no such service|unsupported config|invalid compose|no configuration file|can't find a suitable"
+        r"|FileNotFoundError|no such file or directory.*\.ya?ml|open .*\.ya?ml: no such file",
+        Fault.BAD_COMPOSE,
+        "the Compose file cannot be used: `{config}` shows why",
+    ),
+)
+_COMPILED = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.DOTALL), fault, advice) for pattern, fault, advice in _PATTERNS
+)
+
+
+def environment(ours: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What `docker` and Compose see: what every child sees, where the daemon is, and a serve's own `extra`."""
+    return child_environment(ours, extra or {}, {name: ours[name] for name in _OURS if name in ours})
+
+
+def explain(argv: Sequence[str], said: str) -> DockerFailed:
+    """What a failed command wrote, as a sentence with the next step."""
+    last = last_line(said)
+    for pattern, fault, advice in _COMPILED:
+        found = pattern.search(said)
+        if found is None:
+            continue
+        what = next((text for text in found.groupdict().values() if text), "")
+        if fault is Fault.BAD_COMPOSE and not is_compose(argv):
+            continue
+        sentence = advice.format(what=what, config=" ".join([*before_verb(argv), "config"]))
+        return DockerFailed(fault, f"{sentence} ({last})" if fault is Fault.BAD_COMPOSE else sentence)
+    return DockerFailed(Fault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it said nothing'}")
+
+
+def is_compose(argv: Sequence[str]) -> bool:
+    """Whether a command is Docker Compose, the plugin or the program of its own."""
+    name = os.path.basename(argv[0]) if argv else ""
+    return name == "docker-compose" or (name == "docker" and len(argv) > 1 and argv[1] == "compose")
+
+
+def before_verb(argv: Sequence[str]) -> list[str]:
+    """A Compose command up to its verb: the files and the project that it is about."""
+    length = 1 if os.path.basename(argv[0]) == "docker-compose" else 2
+    while length < len(argv) and argv[length].startswith("-"):
+        takes_value = argv[length] in _VALUED
+        length += 2 if takes_value else 1
+    return list(argv[:length])
+
+
+def last_line(said: str) -> str:
+    """The last line that says something, shortened."""
+    lines = [line.strip() for line in said.splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("Run 'docker", "See 'docker", "See '"))]
+    return telling[-1][:300] if telling else ""
+
+
+_VALUED = frozenset(
+    ("-f", "--file", "-p", "--project-name", "--project-directory", "--profile", "--env-file", "--ansi", "--parallel",
+     "--progress", "-c", "--context", "-H", "--host", "--log-level", "--tlscacert", "--tlscert", "--tlskey")
+)  # fmt: skip
+
+
+class Docker:
+    """Each method is one run of the `docker` command. All raise DockerFailed; on cancel the command is killed."""
+
+    def __init__(self, ours: Mapping[str, str]) -> None:
+        self._environment = environment(ours)
+
+    async def version(self) -> str:
+        """The daemon's version: it is there, and we may talk to it."""
+        return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
+
+    async def has_compose(self) -> bool:
+        """Whether `docker compose` is there."""
+        return (await self._run(["compose", "version"], ASK_LIMIT)).code == 0
+
+    async def inspect(self, name: str) -> Container | None:
+        """By name or id; None: there is no such container."""
+        result = await self._run(["inspect", "--type", "container", name], ASK_LIMIT)
+        if result.code != 0:
+            failure = explain(["docker", "inspect", name], result.err)
+            if failure.fault is Fault.NO_CONTAINER:
+                return None
+            raise failure
+        try:
+            return parse(json.loads(result.out)[0])
+        except (ValueError, IndexError, msgspec.ValidationError) as error:
+            raise DockerFailed(Fault.OTHER, f"`docker inspect {name}` answered what cannot be read: {error}") from error
+
+    async def state(self, name: str) -> State:
+        """Never raises DockerFailed: what cannot be told is State.UNKNOWN."""
+        try:
+            found = await self.inspect(name)
+        except DockerFailed:
+            return State.UNKNOWN
+        return State.MISSING if found is None else found.state
+
+    async def images(self, names: Sequence[str]) -> list[str]:
+        """The ids of those that are here; a name that means nothing is left out."""
+        result = await self._run(["image", "inspect", "--format", "{{.Id}}", *names], ASK_LIMIT)
+        if result.code != 0 and explain(["docker", "image"], result.err).fault in _NOBODY_THERE:
+            raise explain(["docker", "image"], result.err)
+        return result.out.split()
+
+    async def start(self, name: str) -> None:
+        await self._do(["start", name])
+
+    async def unpause(self, name: str) -> None:
+        await self._do(["unpause", name])
+
+    async def stop(self, name: str, grace: float) -> None:
+        """The image's stop signal, `grace` seconds (rounded up to whole ones), SIGKILL. Not restarted by its policy."""
+        seconds = math.ceil(min(max(grace, 0.0), _STOP_LONGEST))
+        await self._do(["stop", "--time", str(seconds), name], seconds + ASK_LIMIT)
+
+    async def kill(self, name: str) -> None:
+        await self._do(["kill", name])
+
+    async def never_restart(self, name: str) -> None:
+        """It does not come back by itself, whatever it was made with."""
+        await self._do(["update", "--restart=no", name])
+
+    async def wait(self, name: str) -> int:
+        """Its exit code, when it has ended; as long as that takes."""
+        return int((await self._do(["wait", name], None)).out.strip() or 0)
+
+    async def follow(self, name: str, since: float, hear: Callable[[bytes], None]) -> None:
+        """Give `hear` what it wrote since that time (Unix) and writes from now on, both its outputs, until it ends.
+
+        A control plane that is killed leaves nothing behind: the command ends when nobody reads it any more.
+        """
+        await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, hear)
+
+    async def command(
+        self, argv: Sequence[str], extra: Mapping[str, str], limit: float, directory: str | None = None
+    ) -> Result:
+        """Any command that speaks to Docker, with `extra` in its environment."""
+        seen = {**self._environment, **extra}
+        try:
+            result = await run(argv, seen, limit, directory)
+        except TimeoutError:
+            raise DockerFailed(
+                Fault.NO_ANSWER, f"`{' '.join(argv[:2])}` did not end within {limit:g} s: see whether Docker hangs"
+            ) from None
+        except OSError as error:
+            raise _not_started(argv, error) from error
+        if result.code != 0:
+            raise explain(argv, f"{result.out}\n{result.err}")
+        return result
+
+    async def _do(self, words: Sequence[str], limit: float | None = ASK_LIMIT) -> Result:
+        result = await self._run(words, limit)
+        if result.code != 0:
+            raise explain(["docker", *words], result.err)
+        return result
+
+    async def _run(
+        self, words: Sequence[str], limit: float | None, hear: Callable[[bytes], None] | None = None
+    ) -> Result:
+        try:
+            return await run(["docker", *words], self._environment, limit, hear=hear)
+        except TimeoutError:
+            raise DockerFailed(
+                Fault.NO_ANSWER,
+                f"Docker did not answer `docker {words[0]}` within {limit:g} s: type `sudo systemctl restart docker`",
+            ) from None
+        except OSError as error:
+            raise _not_started(["docker"], error) from error
+
+
+_NOBODY_THERE = (Fault.NO_DAEMON, Fault.NO_PERMISSION)
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> DockerFailed:
+    if isinstance(error, FileNotFoundError) and os.path.basename(argv[0]).startswith("docker"):
+        return DockerFailed(
+            Fault.NOT_INSTALLED,
+            f"`{argv[0]}` is not installed: install Docker (on Debian `sudo apt install docker.io docker-compose`)",
+        )
+    return DockerFailed(Fault.OTHER, f"`{argv[0]}` cannot be started: {error.strerror}")

@@ -1,0 +1,256 @@
+"""Keeps files in the page cache: `python -m stoker.fleet.warm.holder`, a process of its own.
+
+It reads JSON lines, each the whole of what is wanted: `{"hold": ["/a.gguf", ...], "pause": false}`, the most urgent
+file first. A file that the newest line does not name is let go. It writes a JSON line about a file as it gets on
+(`Progress`). It ends when its input does, so it never outlives its owner.
+
+A file is read in window by window, at the lowest priority for the CPU and (where the disk's scheduler has any) for the
+disk; nothing is read while it is told to pause, or while memory is short. What is in is locked as far as
+RLIMIT_MEMLOCK goes; for the rest the kernel is told every half minute that it is in use, and what it took all the same
+is read again. Should memory run out in spite of that, this process is the first that the kernel ends, and warm models
+are all that is lost. It takes some 10 MB, and page tables of up to 0.2 % of what is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from stoker.fleet.warm import pages
+
+WINDOW = 4 * 2**20
+"""Bytes that are read between two looks at the input: how late a pause may be, at the speed of the disk."""
+REFRESH = 30.0
+"""Seconds between two rounds over what is held."""
+SPARE = 0.05
+"""Share of the machine's memory that must be available beyond what is about to be read."""
+SHORT_OF_MEMORY = 1.0
+"""Seconds until it looks again whether memory is still short."""
+STRIDE = 16 * WINDOW
+"""Bytes after which progress is told and the machine's memory is looked at."""
+_PIECE = 2**20
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A line of its input."""
+
+    hold: tuple[str, ...] = ()
+    pause: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A line of its output. Bytes."""
+
+    path: str
+    size: int
+    done: int
+    """Read in so far."""
+    locked: int
+    problem: str = ""
+    """Why it is not held; empty if it is, or will be."""
+
+
+class Held:
+    """One file. Raises OSError if it cannot be opened or mapped, or is empty."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.done = 0
+        self.locked = 0
+        self._at = 0
+        """Where this round is; `done` is how far the furthest one came."""
+        self._may_lock = True
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._found = os.fstat(self._file)
+            self.size = self._found.st_size
+            self._map = pages.Mapping(self._file, 0, self.size)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    @property
+    def is_in(self) -> bool:
+        return self._at >= self.size
+
+    @property
+    def needs_room(self) -> bool:
+        """Whether this is a moment to ask if there is memory for the next `STRIDE` bytes."""
+        return self._at % STRIDE == 0
+
+    def step(self) -> bool:
+        """Read the next window in. Whether there is something to tell. Raises OSError."""
+        length = min(WINDOW, self.size - self._at)
+        self._read_in(length)
+        if self._may_lock:
+            try:
+                self._map.lock(self._at, length)
+                self.locked = self._at + length
+            except OSError:  # the limit; the rest is refreshed instead
+                self._may_lock = False
+        self._at += length
+        if self._at <= self.done:
+            return False
+        self.done = self._at
+        return self.is_in or self.done % STRIDE == 0
+
+    def _read_in(self, length: int) -> None:
+        try:
+            self._map.read_in(self._at, length)
+        except OSError:  # an old kernel, or the file became shorter
+            if not os.preadv(self._file, [bytearray(length)], self._at):
+                raise
+
+    def refresh(self) -> None:
+        """What is locked stays; all else is gone through again."""
+        self._at = self.locked
+        self._may_lock = True
+
+    def is_replaced(self) -> bool:
+        """Whether another file has its name now. Raises OSError if none has."""
+        return not os.path.samestat(os.stat(self.path), self._found)
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self._file)
+
+
+class Holder:
+    """What is held, one `step` at a time. `tell` gets every Progress."""
+
+    def __init__(self, tell: Callable[[Progress], None], has_room: Callable[[int], bool]) -> None:
+        self._tell = tell
+        self._has_room = has_room
+        self._wanted = Wanted()
+        self._held: dict[str, Held] = {}
+        self._failed: set[str] = set()
+
+    def on_wanted(self, wanted: Wanted) -> None:
+        """Let go of what is not wanted any more. What failed before is tried again."""
+        self._wanted = wanted
+        self._failed.clear()
+        for path in self._held.keys() - set(wanted.hold):
+            self._held.pop(path).close()
+
+    def step(self) -> float:
+        """Do a little work. Returns the seconds after which there is more: 0 = at once."""
+        if self._wanted.pause:
+            return REFRESH
+        for path in self._wanted.hold:
+            if path in self._failed:
+                continue
+            try:
+                held = self._held.get(path) or self._open(path)
+                if held.is_in:
+                    continue
+                if held.needs_room and not self._has_room(STRIDE):
+                    return SHORT_OF_MEMORY
+                has_news = held.step()
+            except OSError as error:
+                self._fail(path, error.strerror or str(error))
+                continue
+            if has_news:
+                self._tell(Progress(path, held.size, held.done, held.locked))
+            return 0.0
+        return REFRESH
+
+    def refresh(self) -> None:
+        """Begin another round over what is held; a file that was replaced is opened again."""
+        for path, held in list(self._held.items()):
+            try:
+                if held.is_replaced():
+                    self._held.pop(path).close()
+                else:
+                    held.refresh()
+            except OSError as error:
+                self._fail(path, error.strerror or str(error))
+
+    def _open(self, path: str) -> Held:
+        held = self._held[path] = Held(path)
+        return held
+
+    def _fail(self, path: str, problem: str) -> None:
+        self._failed.add(path)
+        held = self._held.pop(path, None)
+        if held is not None:
+            held.close()
+        self._tell(Progress(path, 0, 0, 0, problem))
+
+
+class Lines:
+    """JSON lines from a descriptor that is read without waiting."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._rest = b""
+
+    def read(self, seconds: float) -> Wanted | None:
+        """The newest whole line within this time, if any came. Raises EOFError at the end of the input."""
+        ready, _, _ = select.select([self._descriptor], [], [], seconds)
+        if not ready:
+            return None
+        piece = os.read(self._descriptor, _PIECE)
+        if not piece:
+            raise EOFError
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        return msgspec.json.decode(lines[-1], type=Wanted) if lines else None
+
+
+def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
+    """Whether the machine can spare that many bytes. True where it cannot be told."""
+    fields = dict(line.split()[:2] for line in Path(meminfo).read_text("ascii").splitlines())
+    if "MemTotal:" not in fields or "MemAvailable:" not in fields:
+        return True
+    return int(fields["MemAvailable:"]) * 1024 - length >= int(fields["MemTotal:"]) * 1024 * SPARE
+
+
+def _step_aside() -> None:
+    """The lowest priority there is, and first in line should memory run out."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError, psutil.Error):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def run(source: int, tell: Callable[[Progress], None]) -> None:
+    """Until the input ends."""
+    lines, holder = Lines(source), Holder(tell, has_room)
+    refresh_at = time.monotonic() + REFRESH
+    seconds = 0.0
+    while True:
+        wanted = lines.read(min(seconds, max(0.0, refresh_at - time.monotonic())))
+        if wanted is not None:
+            holder.on_wanted(wanted)
+        if time.monotonic() >= refresh_at:
+            refresh_at = time.monotonic() + REFRESH
+            holder.refresh()
+        seconds = holder.step()
+
+
+def main(words: Sequence[str]) -> int:
+    """0 when its owner is done with it."""
+    if words:
+        sys.stderr.write("usage: python -m stoker.fleet.warm.holder <LINES; see its docstring\n")
+        return 2
+    _step_aside()
+
+    def tell(progress: Progress) -> None:
+        os.write(1, msgspec.json.encode(progress) + b"\n")
+
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        run(0, tell)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

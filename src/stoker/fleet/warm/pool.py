@@ -1,0 +1,162 @@
+"""Which models stay warm. Pure: every event is a synchronous call that returns what is to be done.
+
+One rule decides, in `_settle`. The models that could be warm are put in this order:
+
+ 1. pinned ones, the most recently used first
+ 2. predicted ones, the likeliest first
+ 3. the others, the most recently used first; one that was predicted but never used comes last
+
+and taken from the top while they fit the budget; a model that does not fit is passed over, and a smaller one behind it
+may still be taken. Files that several models share count once. What was warm and is not taken is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stoker.domain.serve import Warmth
+
+
+class How(StrEnum):
+    """What being warm means for a model."""
+
+    PAGES = "pages"
+    """Its engine is stopped, its files are kept in the page cache."""
+    ASLEEP = "asleep"
+    """Its engine lives on without its devices, with what it needs in host memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that could be warm. `parts`: what it takes, path to bytes; a sleeper has one part of its own."""
+
+    serve: str
+    parts: Mapping[str, int]
+    how: How = How.PAGES
+    warmth: Warmth = Warmth.AUTO
+
+    @property
+    def size(self) -> int:
+        return sum(self.parts.values())
+
+
+def sleeper(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> Model:
+    """An engine that sleeps and holds `size` bytes of host memory."""
+    return Model(serve, {f"asleep:{serve}": size}, How.ASLEEP, warmth)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model that is warm. `used`: a count that grows with each use; 0 = never used, only predicted."""
+
+    model: Model
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keep it warm: bring its files into the page cache and keep them there. A sleeper may sleep."""
+
+    serve: str
+    how: How
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Hold it no more. A sleeper that is dropped must be ended."""
+
+    serve: str
+    how: How
+
+
+Command = Hold | Drop
+
+
+class Pool:
+    """See the module's docstring. `entries` is what is warm, by serve."""
+
+    def __init__(self, budget: int) -> None:
+        """`budget` in bytes."""
+        self.budget = budget
+        self.entries: dict[str, Entry] = {}
+        self._pinned: dict[str, Entry] = {}
+        """Pins that are in no slot, whether they fit or not: they are taken as soon as they do."""
+        self._wanted: tuple[str, ...] = ()
+        self._uses = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that the warm models take together; shared files once."""
+        return sum(_parts(self.entries.values()).values())
+
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def on_left(self, model: Model) -> list[Command]:
+        """A serve left its slot, by being stopped or (a sleeper) being put to sleep. For the latter `Drop` of itself
+        means that it may not sleep.
+        """
+        self._uses += 1
+        return self._settle({model.serve: Entry(model, self._uses)})
+
+    def on_started(self, serve: str) -> list[Command]:
+        """A serve is in a slot: its memory is its own, and not the pool's. A sleeper woke: that is no Drop."""
+        self._pinned.pop(serve, None)
+        entry = self.entries.pop(serve, None)
+        dropped = [] if entry is None or entry.model.how is How.ASLEEP else [Drop(serve, How.PAGES)]
+        return [*dropped, *self._settle({})]
+
+    def on_wanted(self, models: Sequence[Model]) -> list[Command]:
+        """These are likely to be wanted next, the likeliest first, until the next such event."""
+        self._wanted = tuple(model.serve for model in models)
+        known = self._pinned.keys() | self.entries.keys()
+        return self._settle({model.serve: Entry(model, 0) for model in models if model.serve not in known})
+
+    def on_gone(self, serve: str) -> list[Command]:
+        """It is configured no more, or its sleeping engine ended by itself."""
+        return self.on_started(serve)
+
+    def on_budget(self, budget: int) -> list[Command]:
+        self.budget = budget
+        return self._settle({})
+
+    # -- the decision ------------------------------------------------------------------------------------------------
+
+    def _settle(self, fresh: Mapping[str, Entry]) -> list[Command]:
+        candidates = {**self._pinned, **self.entries, **fresh}
+        before, self.entries = self.entries, self._taken(candidates.values())
+        self._pinned = {serve: entry for serve, entry in candidates.items() if self._stays_pinned(entry)}
+        were = {(one.model.serve, one.model.how) for one in before.values()}
+        were |= {(one.model.serve, one.model.how) for one in fresh.values() if one.model.how is How.ASLEEP}
+        are = {(one.model.serve, one.model.how) for one in self.entries.values()}
+        held = [one for serve, one in self.entries.items() if serve not in before or before[serve].model != one.model]
+        return [*(Drop(*one) for one in sorted(were - are)), *(Hold(one.model.serve, one.model.how) for one in held)]
+
+    def _taken(self, candidates: Iterable[Entry]) -> dict[str, Entry]:
+        taken: dict[str, Entry] = {}
+        parts: dict[str, int] = {}
+        for entry in sorted(candidates, key=self._rank):
+            together = parts | dict(entry.model.parts)
+            is_allowed = entry.model.warmth is not Warmth.NEVER and len(entry.model.parts) > 0
+            if is_allowed and sum(together.values()) <= self.budget:
+                parts = together
+                taken[entry.model.serve] = entry
+        return taken
+
+    def _rank(self, entry: Entry) -> tuple[int, int]:
+        model = entry.model
+        if model.warmth is Warmth.PIN:  # 1
+            return 1, -entry.used
+        if model.serve in self._wanted:  # 2
+            return 2, self._wanted.index(model.serve)
+        return 3, -entry.used  # 3
+
+    def _stays_pinned(self, entry: Entry) -> bool:
+        """A sleeper that was dropped is gone; the files of a pinned model are still there."""
+        is_there = entry.model.how is How.PAGES or entry.model.serve in self.entries
+        return entry.model.warmth is Warmth.PIN and is_there
+
+
+def _parts(entries: Iterable[Entry]) -> dict[str, int]:
+    return {path: size for entry in entries for path, size in entry.model.parts.items()}

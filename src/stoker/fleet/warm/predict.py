@@ -1,0 +1,120 @@
+"""Which model is likely to be wanted next in a slot, from what was wanted before. Pure.
+
+In this order, each model at most once and the one in the slot never:
+
+ 1. the rule for the task class, where there is one
+ 2. what came most often after the last three models; where these never came in this order before, after the last two,
+    or the last one
+ 3. the most frequent one
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+LOOK_BACK = 3
+REMEMBERED = 256
+"""Changes of model per slot: the memory of a busy day, and a fraction of a millisecond to look through."""
+LIMIT = 2
+"""Models predicted at once."""
+
+
+class Why(StrEnum):
+    """What a prediction rests on."""
+
+    RULE = "rule"
+    PATTERN = "pattern"
+    FREQUENCY = "frequency"
+
+
+def expect(
+    history: Sequence[str],
+    among: Collection[str],
+    rules: Mapping[str, str],
+    task_class: str | None = None,
+) -> list[tuple[str, Why]]:
+    """The likeliest first, `LIMIT` of the serves `among` at most.
+
+    `history` is oldest first, no model twice in a row; `rules` maps a task class to a serve.
+    """
+    last = history[-1] if history else None
+    found: dict[str, Why] = {}
+    for serve, why in _ideas(history, rules, task_class):
+        if serve != last and serve in among:
+            found.setdefault(serve, why)
+    return list(found.items())[:LIMIT]
+
+
+def _ideas(history: Sequence[str], rules: Mapping[str, str], task_class: str | None) -> Iterator[tuple[str, Why]]:
+    if task_class is not None and task_class in rules:  # 1
+        yield rules[task_class], Why.RULE
+    for serve in _followers(history):  # 2
+        yield serve, Why.PATTERN
+    for serve in _by_count(history):  # 3
+        yield serve, Why.FREQUENCY
+
+
+def _followers(history: Sequence[str]) -> list[str]:
+    """What followed the longest known ending of the history, the most frequent first."""
+    for length in range(min(LOOK_BACK, len(history) - 1), 0, -1):
+        ending = list(history[-length:])
+        starts = range(len(history) - length)
+        after = [history[at + length] for at in starts if list(history[at : at + length]) == ending]
+        if after:
+            return _by_count(after)
+    return []
+
+
+def _by_count(serves: Sequence[str]) -> list[str]:
+    """The most frequent first; of equals the latest first."""
+    latest = {serve: at for at, serve in enumerate(serves)}
+    counts = Counter(serves)
+    return sorted(counts, key=lambda serve: (-counts[serve], -latest[serve]))
+
+
+@dataclass(slots=True)
+class Score:
+    """What became of predictions: one count for each change of model."""
+
+    hit: int = 0
+    """The next model was among those predicted."""
+    miss: int = 0
+    none: int = 0
+    """Nothing had been predicted: no second model was known yet."""
+
+
+class Predictor:
+    """The history of one slot, and the prediction that stands."""
+
+    def __init__(self, score: Score, rules: Mapping[str, str]) -> None:
+        """`score` may be shared by several slots."""
+        self._score = score
+        self._rules = rules
+        self._history: deque[str] = deque(maxlen=REMEMBERED)
+        self._expected: tuple[str, ...] = ()
+
+    def on_started(self, serve: str) -> None:
+        """It is in the slot now. The same one again changes nothing."""
+        if self._history and self._history[-1] == serve:
+            return
+        if self._history:
+            self._count(serve)
+        self._history.append(serve)
+        self._expected = ()
+
+    def _count(self, serve: str) -> None:
+        if not self._expected:
+            self._score.none += 1
+        elif serve in self._expected:
+            self._score.hit += 1
+        else:
+            self._score.miss += 1
+
+    def expect(self, among: Collection[str], task_class: str | None = None) -> list[tuple[str, Why]]:
+        """What is likely next; it is what the next `on_started` is measured by."""
+        found = expect(list(self._history), among, self._rules, task_class)
+        self._expected = tuple(serve for serve, _ in found)
+        return found

@@ -1,0 +1,335 @@
+"""The warm pool with a real holder: what it brings in, what it tells, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+import uvloop
+
+from stoker.domain.access import WarmPool
+from stoker.domain.serve import Serve, Warmth
+from stoker.fleet.warm import keeper as module
+from stoker.fleet.warm import residency
+from stoker.fleet.warm.holder import Wanted
+from stoker.fleet.warm.keeper import Keeper, Statistics, next_pause
+
+MIB = 2**20
+Write = Callable[..., str]
+Story = Callable[[], Awaitable[None]]
+LOG = logging.getLogger("test.warm")
+
+
+def holdings() -> tuple[set[int], int]:
+    """Our child processes (zombies too), and how many descriptors are open."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}, len(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def tell(request: pytest.FixtureRequest) -> Callable[[Story], None]:
+    """Runs a story; afterwards no process, descriptor or task of it may be left."""
+    make = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    async def whole(story: Story) -> None:
+        first = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
+        assert first.stdin is not None
+        first.stdin.close()
+        await first.stdin.wait_closed()
+        await first.wait()
+        before = holdings()  # only now: uvloop keeps one descriptor from its first child on
+        async with asyncio.timeout(40):
+            await story()
+            await until(lambda: holdings() == before)
+        assert len(asyncio.all_tasks()) == 1, "tasks are left behind"
+
+    def run(story: Story) -> None:
+        with asyncio.Runner(loop_factory=make) as runner:
+            runner.run(whole(story))
+
+    return run
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait for it; the story's own time limit bounds it."""
+    while not is_so():
+        await asyncio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def kept(*serves: Serve, budget: int = 100 * MIB, **options: Any):
+    keeper = Keeper(budget, serves, LOG, **options)
+    try:
+        yield keeper
+    finally:
+        await keeper.close()
+
+
+def serve(name: str, path: str, **fields: Any) -> Serve:
+    return Serve(name, model=path, slot="gpu0", **fields)
+
+
+def read(keeper: Keeper) -> dict[str, int | None]:
+    """Bytes that the holder brought in, by serve."""
+    return {one.serve: one.read for one in keeper.statistics().warm}
+
+
+def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB))
+        async with kept(a, predict=False) as keeper:
+            assert await keeper.temperature(a) == "cold"
+            assert keeper.left(a) == ()
+            await until(lambda: read(keeper) == {"a": MIB})
+            residency.evict(a.model)
+            assert await keeper.temperature(a) == "warm", "what is held is not evicted"
+            keeper.started(a)
+            assert keeper.statistics().warm == ()
+
+    tell(story)
+
+
+def test_pins_are_brought_in_from_the_beginning(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        async with kept(serve("p", write("p.gguf", MIB), warm=Warmth.PIN), serve("a", write("a.gguf", MIB))) as keeper:
+            await until(lambda: read(keeper) == {"p": MIB})
+            assert [(one.how, one.pinned) for one in keeper.statistics().warm] == [("pages", True)]
+
+    tell(story)
+
+
+def test_the_model_that_followed_before_is_brought_in_ahead(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a, b, c = (serve(name, write(f"{name}.gguf", MIB)) for name in "abc")
+        async with kept(a, b, c, budget=MIB) as keeper:
+            for before, after in ((a, b), (b, c), (c, a), (a, b)):
+                keeper.left(before)
+                keeper.started(after)
+            residency.evict(c.model)
+            await until(lambda: read(keeper) == {"c": MIB})
+            assert await keeper.temperature(c) == "warm"
+            keeper.started(c)
+            assert keeper.statistics().predictions == {"hit": 2, "miss": 1, "none": 1}
+
+    tell(story)
+
+
+def test_without_prediction_nothing_is_brought_in_ahead(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a, b = (serve(name, write(f"{name}.gguf", MIB)) for name in "ab")
+        async with kept(a, b, predict=False) as keeper:
+            for one in (a, b, a):
+                keeper.started(one)
+            assert read(keeper) == {}
+            assert keeper.statistics().predictions == {"hit": 0, "miss": 0, "none": 0}
+            assert keeper.statistics().holder is None, "no process without work"
+
+    tell(story)
+
+
+def test_slots_are_predicted_apart(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a, b = (serve(name, write(f"{name}.gguf", MIB)) for name in "ab")
+        other = Serve("o", model=write("o.gguf", MIB), slot="gpu1")
+        async with kept(a, b, other) as keeper:
+            for one in (a, other, b):
+                keeper.started(one)
+            keeper.left(a)
+            keeper.started(b)
+            assert keeper.statistics().predictions == {"hit": 0, "miss": 0, "none": 1}
+            await until(lambda: read(keeper) == {"a": MIB})
+
+    tell(story)
+
+
+def test_what_is_wanted_for_sure_is_brought_in_and_what_runs_is_not(
+    tell: Callable[[Story], None], write: Write
+) -> None:
+    async def story() -> None:
+        a, b = (serve(name, write(f"{name}.gguf", MIB)) for name in "ab")
+        async with kept(a, b, predict=False) as keeper:
+            keeper.started(a)
+            keeper.wants(a)
+            assert read(keeper) == {}
+            keeper.wants(b)
+            await until(lambda: read(keeper) == {"b": MIB})
+
+    tell(story)
+
+
+def test_the_holder_is_told_to_pause_while_anybody_is_busy(
+    tell: Callable[[Story], None], write: Write, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+
+    def told() -> list[Wanted]:
+        return [msgspec.json.decode(line, type=Wanted) for line in lines.read_bytes().splitlines()]
+
+    async def story() -> None:
+        lines.touch()
+        a, b = serve("a", write("a.gguf", MIB)), serve("b", write("b.gguf", MIB))
+        command = (sys.executable, "-c", "import sys; list(map(open(sys.argv[1], 'wb', 0).write, sys.stdin.buffer))")
+        async with kept(a, b, predict=False, command=(*command, str(lines))) as keeper:
+            keeper.busy(True)
+            keeper.busy(True)
+            keeper.left(a)
+            await until(lambda: told() == [Wanted((a.model,), pause=True)])
+            keeper.busy(False)
+            keeper.left(b)
+            await until(lambda: told()[1:] == [Wanted((b.model, a.model), pause=True)])
+            assert keeper.statistics().is_paused
+            keeper.wants(b)  # it is warm, and first, already
+            for _ in range(5):
+                await asyncio.sleep(0)
+            keeper.busy(False)
+            await until(lambda: told()[2:] == [Wanted((b.model, a.model), pause=False)])
+
+    tell(story)
+
+
+def test_a_holder_that_was_killed_is_replaced_and_holds_again(
+    tell: Callable[[Story], None], write: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB))
+        async with kept(a) as keeper:
+            keeper.left(a)
+            await until(lambda: read(keeper) == {"a": MIB})
+            first = keeper.statistics().holder
+            assert first is not None
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: keeper.statistics().restarts == 1)
+            await until(lambda: read(keeper) == {"a": MIB})
+            assert keeper.statistics().holder not in (None, first)
+        assert "was ended by SIGKILL" in caplog.text
+
+    tell(story)
+
+
+def test_a_holder_that_cannot_be_started_is_told_and_tried_again(
+    tell: Callable[[Story], None], write: Write, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pauses: list[float] = []
+
+    def next_pause(pause: float, lived: float) -> float:
+        pauses.append(pause)
+        return len(pauses) / 1000
+
+    monkeypatch.setattr(module, "next_pause", next_pause)
+
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB, cached=True))
+        async with kept(a, command=("/nowhere/holder",)) as keeper:
+            keeper.left(a)
+            await until(lambda: keeper.statistics().restarts >= 3)
+            assert pauses[:3] == [0.0, 0.001, 0.002]
+            assert await keeper.temperature(a) == "warm", "the pool goes on without it"
+        assert "cannot be started" in caplog.text
+
+    tell(story)
+
+
+def test_holders_that_end_soon_come_ever_more_seldom_and_one_that_lived_is_forgiven() -> None:
+    pauses = [0.0]
+    for _ in range(8):
+        pauses.append(next_pause(pauses[-1], lived=1.0))
+    assert pauses[1:] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert next_pause(60.0, lived=61.0) == 1.0
+
+
+def test_a_file_that_cannot_be_held_shows_why(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB))
+        async with kept(a) as keeper:
+            keeper.busy(True)
+            keeper.left(a)
+            os.unlink(a.model)
+            keeper.busy(False)
+            await until(lambda: any(one.problem for one in keeper.statistics().warm))
+
+    tell(story)
+
+
+@pytest.mark.parametrize("rounds", range(4))
+def test_a_cancel_at_any_moment_leaves_no_holder(tell: Callable[[Story], None], write: Write, rounds: int) -> None:
+    """While it is spawned, while it starts, while it reads."""
+
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB))
+        keeper = Keeper(100 * MIB, (a,), LOG)
+        keeper.left(a)
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        closing = asyncio.get_running_loop().create_task(keeper.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await closing
+        assert [one.get_name() for one in asyncio.all_tasks() if one.get_name().startswith("warm")] == []
+        assert psutil.Process().children() == []
+        await keeper.close()
+        keeper.left(a)
+        assert keeper.statistics().holder is None, "nothing is started any more"
+
+    tell(story)
+
+
+def test_sleepers_that_must_end_come_back_to_the_caller(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        big = serve("big", write("big.gguf", 2 * MIB))
+        s, never = serve("s", "org/s"), serve("n", "org/n", warm=Warmth.NEVER)
+        async with kept(big, s, never, budget=2 * MIB, predict=False) as keeper:
+            assert keeper.left(never, asleep=1) == ("n",)
+            assert keeper.left(s, asleep=MIB) == ()
+            assert [(one.serve, one.how, one.read) for one in keeper.statistics().warm] == [("s", "asleep", None)]
+            assert keeper.wants(big) == ("s",)
+            assert keeper.gone("s") == ()
+
+    tell(story)
+
+
+def test_a_new_configuration_lets_go_of_what_it_changed(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a, b, s = serve("a", write("a.gguf", MIB)), serve("b", write("b.gguf", MIB)), serve("s", "org/s")
+        async with kept(a, b, s, predict=False) as keeper:
+            keeper.left(a)
+            keeper.left(b)
+            keeper.left(s, asleep=MIB)
+            pin = serve("p", write("p.gguf", MIB), warm=Warmth.PIN)
+            assert keeper.reload(2 * MIB, (a, pin), predict=False) == ("s",)
+            await until(lambda: read(keeper) == {"p": MIB, "a": MIB})
+            keeper.reload(MIB, (a, pin), predict=False)
+            assert read(keeper) == {"p": MIB}
+
+    tell(story)
+
+
+def test_where_the_weights_lie_is_not_known_the_temperature_is_not_either(tell: Callable[[Story], None]) -> None:
+    async def story() -> None:
+        hub = serve("hub", "org/name")
+        async with kept(hub) as keeper:
+            assert await keeper.temperature(hub) == "unknown"
+            keeper.left(hub)
+            assert keeper.statistics() == Statistics(100 * MIB, 0, (), None, 0, False, {"hit": 0, "miss": 0, "none": 0})
+
+    tell(story)
+
+
+def test_the_automatic_budget_is_half_of_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Memory:
+        available = 1000
+
+    monkeypatch.setattr(module.psutil, "virtual_memory", lambda: Memory)
+    assert module.budget(WarmPool()) == 500
+    assert module.budget(WarmPool(memory=0)) == 0
