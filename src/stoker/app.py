@@ -135,7 +135,11 @@ class Application:
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
         self.warm = Keeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
-        supervisor = Supervisor(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm)
+        supervisor = Supervisor(
+            settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm, settings.conversations
+        )
+        self.conversations = supervisor.conversations
+        self.conversations.reload(settings.conversations, settings.serves)
         journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(
             settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, journal
@@ -144,7 +148,9 @@ class Application:
         self._cool = supervisor.cool
         self.conductor.forced |= self._force
         names = Names(settings.serves)
-        self.flow = Flow(settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note)
+        self.flow = Flow(
+            settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note, self.conversations
+        )
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
         acts = Acts(self.conductor, self.events.note)
@@ -271,6 +277,7 @@ class Application:
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
         self.conductor.reload(fresh.slots, placed(fresh))
+        self.conversations.reload(fresh.conversations, fresh.serves)
         self.flow.names = Names(fresh.serves)
         self.flow.front_door = fresh.front_door
         self.front.door = Door(fresh.front_door)

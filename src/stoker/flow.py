@@ -19,9 +19,10 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from stoker.domain.access import FrontDoor
+from stoker.domain.conversation import ConversationKeeper, Stay
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
@@ -45,6 +46,7 @@ from stoker.request.relay.tokens import count
 log = logging.getLogger("stoker.flow")
 NOTICED_WITHIN = 0.05
 """Seconds after which the end of a serve's process has been noticed."""
+Found = TypeVar("Found")
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -61,7 +63,9 @@ class Leases(Protocol):
 class Call:
     """One request under way."""
 
-    __slots__ = ("began", "counting", "decision", "ending", "is_left", "lease", "relay", "reply", "waiting", "wire")
+    __slots__ = (
+        "asking", "began", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting", "wire",
+    )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
         self.wire = wire
@@ -70,7 +74,9 @@ class Call:
         self.began = began
         self.lease: Lease | None = None
         self.waiting: asyncio.Future[Lease] | None = None
-        self.counting: asyncio.Task[int | None] | None = None
+        self.asking: asyncio.Task[Any] | None = None
+        """What the engine is asked before the call."""
+        self.stay: Stay | None = None
         self.relay: Relay | None = None
         self.is_left = False
         self.ending: Exception | None = None
@@ -83,8 +89,12 @@ class Call:
             self.relay.end(error)
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
-        elif self.counting is not None:
-            self.counting.cancel()
+        elif self.asking is not None:
+            self.asking.cancel()
+
+    def cut(self, reason: str) -> None:
+        """The lease was taken away before the serve was called."""
+        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
 
     def leave(self) -> None:
         """The client is gone: whatever the request stands at ends now."""
@@ -109,6 +119,7 @@ class Flow:
         clock: Clock,
         seal: Callable[[Decision], None],
         note: Callable[[str, str], None] = lambda serve, text: None,
+        conversations: ConversationKeeper | None = None,
     ) -> None:
         self.names = names
         self.front_door = front_door
@@ -119,6 +130,7 @@ class Flow:
         self._clock = clock
         self._seal = seal
         self._note = note
+        self._conversations = conversations
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -164,6 +176,8 @@ class Flow:
             await self._check_context(call, serve, endpoint, top, body)
         lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
         try:
+            if serve.keep_conversations:
+                await self._settle(call, endpoint, serve, lease, body)
             await self._send(call, endpoint, lease, top, body)
         except UpstreamError as error:
             if error.code != "unreachable":
@@ -172,6 +186,8 @@ class Flow:
             self._release(call)
             await asyncio.sleep(NOTICED_WITHIN)
             lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
+            if serve.keep_conversations:
+                await self._settle(call, endpoint, serve, lease, body)
             await self._send(call, endpoint, lease, top, body)
 
     async def _pass(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
@@ -294,18 +310,35 @@ class Flow:
         lease = self._lease_now(call, serve, counted=False) or await self._lease_later(call)
         try:
             asked = edit(body, top, endpoint.dialect, lease.target.served_name).body
-            call.counting = self._loop.create_task(count(self._pool, lease.target, endpoint.dialect, asked))
-            tokens = await call.counting
-        except asyncio.CancelledError:
-            call.check()  # whoever ended the request cancelled the counting, not the request
-            raise
+            tokens = await self._ask(call, count(self._pool, lease.target, endpoint.dialect, asked))
         finally:
-            call.counting = None
             lease.release()
             call.lease = None
         call.check()
         if tokens is not None and serve.context is not None:
             check_context(serve.name, serve.context, tokens, top.output_budget())
+
+    async def _settle(self, call: Call, endpoint: Endpoint, serve: Serve, lease: Lease, body: bytes) -> None:
+        """Where conversations are kept: a sequence of the engine for this one, with what was saved of it."""
+        keeper = self._conversations
+        if keeper is not None and endpoint.generates:
+            call.stay = keeper.begin(serve, lease.target, call.decision.key, endpoint.dialect, body)
+            if call.stay is not None:
+                lease.on_cut = call.cut
+                await self._ask(call, call.stay.prepare())
+                call.check()
+
+    async def _ask(self, call: Call, question: Coroutine[Any, Any, Found]) -> Found:
+        """Ask the engine something before the call; ended with the request."""
+        try:
+            task = self._loop.create_task(question)
+            call.asking = task
+            return await task
+        except asyncio.CancelledError:
+            call.check()  # whoever ended the request cancelled the question, not the request
+            raise
+        finally:
+            call.asking = None
 
     def _lease_now(self, call: Call, serve: Serve, counted: bool) -> Lease | None:
         """A lease; or None, and `call.waiting` will have it."""
@@ -333,7 +366,8 @@ class Flow:
         return lease
 
     def _send(self, call: Call, endpoint: Endpoint, lease: Lease, top: Top, body: bytes) -> Outcome:
-        edited = edit(body, top, endpoint.dialect, lease.target.served_name)
+        sequence = call.stay.sequence if call.stay is not None else None
+        edited = edit(body, top, endpoint.dialect, lease.target.served_name, sequence)
         if edited.changes and not call.decision.translation:
             call.decision.translation = ",".join(edited.changes)
             call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
@@ -359,6 +393,9 @@ class Flow:
             decision.cached_tokens = usage.cached
             if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
+        stay, call.stay = call.stay, None
+        if stay is not None:
+            stay.end(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None:
             lease.release()
@@ -379,6 +416,14 @@ class Flow:
         decision.ttft = None if reply.began is None else reply.began - call.began
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
+
+
+def _tokens(relay: Relay) -> int | None:
+    """Of prompt and answer; None: the serve did not come to say. Messages do not count the cached ones as input."""
+    usage = relay.usage
+    if usage.input is None or usage.output is None:
+        return None
+    return max(usage.input, usage.cached or 0) + usage.output
 
 
 def _outcome(error: StokerError) -> str:

@@ -145,6 +145,9 @@ class Front:
             listed = ", ".join(f"{m} /{p}" for m, p in allowed)
             text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; what is: {listed}"
             raise ClientError(text, code="not_listed", status=404)
+        if counted and serve.keep_conversations:
+            text = f"POST /{rest} is not passed on to serve '{serve.name}', which keeps conversations: use /v1/..."
+            raise ClientError(text, code="not_listed", status=404)
         if method == "GET":
             require(caller, Scope.OBSERVE)
         body = await read_body(call.wire, self.flow.front_door.body_limit)

@@ -277,6 +277,8 @@ def running(
 
 def config(*serves: str, front_door: str = "", swap: str = QUICK, slots: str = "[slots.gpu0]") -> str:
     """A whole configuration. Serves name the slots that `slots` declares."""
+    if not any(table.startswith("[warm]") for table in serves):
+        serves = (*serves, '[warm]\nmemory = "0B"')  # what stays in memory after a story is a story of its own
     parts = [f"[front_door]\nport = PORT\n{front_door}", '[paths]\nstate = "state"', slots, f"[swap]\n{swap}", *serves]
     return "\n\n".join(parts) + "\n"
 

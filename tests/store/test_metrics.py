@@ -181,7 +181,26 @@ def test_a_swap_counts_with_its_duration_and_phases() -> None:
     assert value(samples, "stoker_model_swap_duration_seconds_sum", serve="slow", temperature="cold") == 3.75
     assert value(samples, "stoker_model_swap_duration_seconds_count", serve="slow", temperature="cold") == 1
     phases = {phase: value(samples, "stoker_model_swap_phase_seconds_sum", phase=phase) for phase in labels.PHASES}
-    assert phases == {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25}
+    assert phases == {"drain": 1.0, "check": None, "stop": 0.5, "start": 2.0, "ready": 0.25}
+
+
+def test_swaps_are_told_apart_by_what_they_were_started_from() -> None:
+    metrics = Metrics()
+    for temperature in ("warm", "warm", "asleep", "lukewarm"):
+        metrics.observe_swap("slow", "gpu0", "ready", {"start": 1.0, "ready": 0.0}, temperature)
+    samples = scrape(metrics)
+    for temperature, count in {"warm": 2, "asleep": 1, "other": 1, "cold": None}.items():
+        found = value(samples, "stoker_model_swap_duration_seconds_count", serve="slow", temperature=temperature)
+        assert found == count
+
+
+def test_the_warm_pool_is_in_bytes_and_its_predictions_are_counted() -> None:
+    samples = scrape(Metrics(), STATUS)
+    assert value(samples, "stoker_warm_budget_bytes") == 100
+    assert value(samples, "stoker_warm_bytes") == 30
+    assert value(samples, "stoker_warm_model_bytes", model="slow", how="pages") == 30
+    assert value(samples, "stoker_preload_predictions_total", result="hit") == 3
+    assert value(samples, "stoker_warm_holder_restarts_total") == 1
 
 
 def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
@@ -205,6 +224,13 @@ STATUS: dict[str, object] = {
     "decisions": {"kept": 7, "dropped": 4},
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
+    "warm": {
+        "budget": 100,
+        "used": 30,
+        "holder_restarts": 1,
+        "predictions": {"hit": 3, "miss": 1, "none": 0},
+        "models": [{"name": "slow", "how": "pages", "bytes": 30}],
+    },
 }
 
 

@@ -38,6 +38,7 @@ def starter(found: Found, port: int) -> str:
         "",
         "[paths]",
         f"vault = {quote(str(found.vault))}   # `vault:NAME.gguf` is a file in here",
+        "placement = false   # true: weights and caches lie in the vault or are refused",
         "",
         *_slots(slots),
         "[swap]",

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from stoker.config.build import SPOKEN
-from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.access import FrontDoor, Paths, Settings, WarmPool
 from stoker.domain.serve import Serve, Slot
 
 _ALIASES = {
@@ -28,6 +28,7 @@ def demo(state: Path, port: int, models: Path | None = None) -> Settings:
         paths=Paths(state=str(state), logs=str(state / "logs"), vault=str(state / "vault")),
         slots=(Slot(name=SLOT),),
         serves=tuple(_serve(name, folder / f"{name}.gguf", state) for name in _ALIASES),
+        warm=WarmPool(0),  # a megabyte needs no keeping
     )
 
 

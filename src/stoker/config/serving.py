@@ -157,8 +157,11 @@ def _check_engine(doc: Document, entry: Entry) -> None:
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
         doc.problem(entry.at(doc, "sleep_level"), "is for engines vllm and sglang, started by their own command line")
-    if table.keep_conversations and engine != "llama.cpp":
-        doc.problem(entry.at(doc, "keep_conversations"), "is for engine llama.cpp: no other can save its KV cache")
+    if table.keep_conversations and (engine != "llama.cpp" or table.cmd is not None or entry.driver != "process"):
+        doc.problem(
+            entry.at(doc, "keep_conversations"),
+            "is for engine llama.cpp, started as a process by its own command line: nothing else saves its KV cache",
+        )
     if engine == "sglang" and ":" in entry.served_name:
         doc.problem(
             entry.at(doc, "served_name"),

@@ -71,6 +71,9 @@ class Fleet(Protocol):
         On cancel: the kill goes on; the call returns only when the process is gone.
         """
 
+    async def forget(self, name: str) -> None:
+        """Remove what was kept of a stopped serve for its next start: saved conversations."""
+
     async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
         """Take over what an earlier control plane left running and that is still right for its configuration."""
 

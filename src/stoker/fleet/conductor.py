@@ -202,6 +202,7 @@ class Conductor:
         seat = self.scheduler.seats.get(name)
         if seat is not None and seat.phase is Phase.STOPPED:
             await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
+            await self._fleet.forget(name)
 
     def hold(self, name: str, held: bool) -> None:
         """Drain (admit nothing new) or undrain one serve."""

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.domain.access import Paths
+from stoker.domain.access import Conversations, Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet import obituary, preflight, requirements
 from stoker.fleet.adoption import Finder
+from stoker.fleet.conversations.keeper import Keeper as Conversing
 from stoker.fleet.drivers import group
 from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
@@ -41,7 +42,7 @@ from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.rest import Rest
 from stoker.fleet.scales import Scales
 from stoker.fleet.signing import Signer
-from stoker.fleet.warm.keeper import Keeper
+from stoker.fleet.warm.keeper import Keeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
@@ -70,17 +71,20 @@ class Keeping:
         log: logging.Logger,
         signing_key: Callable[[], bytes],
         slot_of: Callable[[str | None], Slot | None] = lambda name: None,
-        warm: Keeper | None = None,
+        warm: Warming | None = None,
+        conversations: Conversations = Conversations(),  # noqa: B008  # frozen
     ) -> None:
         self._clock = clock
         self._log = log
         state = Path(paths.state)
         self._paths = paths
         self._records = Records(state / "serves", log)
-        self._keys = Keys(Signer(signing_key))
+        signer = Signer(signing_key)
+        self._keys = Keys(signer)
+        self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
         self._finder = Finder(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {
-            Driver.PROCESS: LocalDriver(paths, self._keys, log),
+            Driver.PROCESS: LocalDriver(paths, self._keys, log, self.conversations.directory),
             Driver.COMPOSE: ContainerDriver(paths, self._keys, log, self._ports),
             Driver.SYSTEMD: SystemdDriver(state, self._keys, log),
         }
@@ -90,7 +94,7 @@ class Keeping:
         self._rest = Rest(clock, self._scales.weigh_group)
         self.on_measured: Callable[[str, int], None] = lambda name, size: None
         """Told what a serve was seen to hold of its slot, in bytes."""
-        self.warm = warm or Keeper(0, (), log, predict=False)
+        self.warm = warm or Warming(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
         self._conflicts = Conflicts(os.environ)
@@ -256,6 +260,7 @@ class Keeping:
     def _drop(self, held: Held) -> None:
         if self._held.get(held.serve.name) is held:
             del self._held[held.serve.name]
+            self.conversations.stopped(held.serve.name)
         if held.log is not None:
             self._logs.forget(held.log)
         held.gone.set()

@@ -65,8 +65,19 @@ class Supervisor(Keeping):
         may_sleep = keep_warm and held.state is State.READY and held.serve.sleep_level is not None
         if may_sleep and await self._sleep(held):
             return
-        await self._stop(held, grace)
+        await self._save_and_stop(held, grace)
         self.cool(self.warm.left(held.serve) if keep_warm else self.warm.gone(name))
+
+    async def forget(self, name: str) -> None:
+        """See `Fleet.forget`."""
+        await self.conversations.forget(name)
+
+    async def _save_and_stop(self, held: Held, grace: float) -> None:
+        try:
+            if held.state is State.READY:
+                await self.conversations.save(held.serve.name)
+        finally:  # whoever cancels: it ends
+            await self._stop(held, grace)
 
     async def _sleep(self, held: Held) -> bool:
         """Whether it sleeps now; if not, it is to be stopped."""
@@ -149,6 +160,7 @@ class Supervisor(Keeping):
             await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
             raise
         self._weigh(held)
+        self.conversations.started(serve, held.address, facts, is_fresh=True)
         return held.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
@@ -159,6 +171,9 @@ class Supervisor(Keeping):
             intents.append(record)
             self._write(None, record)
 
+        if self._is_closed:  # meanwhile
+            text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
+            raise StartFailed(text, code="stopped")
         try:
             return await self._drivers[serve.driver].launch(serve, self._ports(), self._clock.wall(), intend)
         except BaseException:
@@ -220,6 +235,7 @@ class Supervisor(Keeping):
             held.happen(Event.PROVED)
             self.cool(self.warm.started(held.serve))
             self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
+            self.conversations.started(held.serve, held.address, record.facts, is_fresh=False)
             return held.running(dict(record.facts))
         self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)
         try:
@@ -254,7 +270,7 @@ class Supervisor(Keeping):
             if stays and held.state is State.READY:
                 self._release(held)
             else:
-                stopping.append(self._stop(held, held.serve.stop_grace))
+                stopping.append(self._save_and_stop(held, held.serve.stop_grace))
         try:
             for failure in await asyncio.gather(*stopping, return_exceptions=True):
                 if isinstance(failure, Exception):
@@ -263,6 +279,7 @@ class Supervisor(Keeping):
             for task in self._weighing:
                 task.cancel()
             await self._logs.close()
+            await self.conversations.close()
 
 
 def _what(record: Record) -> str:

@@ -78,6 +78,9 @@ class FakeFleet:
         self.alive.pop(name, None)
         self.journal.append(f"gone {name}")
 
+    async def forget(self, name: str) -> None:
+        self.journal.append(f"forget {name}")
+
     async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
         return [self._running(serve, on_exit) for serve in serves if serve.name in self.leftovers]
 

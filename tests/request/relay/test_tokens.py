@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,6 +14,8 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay import tokens
 from stoker.request.relay.pool import Pool
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
 
 
 def answered(
@@ -100,3 +103,37 @@ def test_an_endless_answer_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (status, len(body) <= 10) == (200, True)
 
     answered(http(b"x" * 100_000), tell)
+
+
+def served(engine: str, tell: Callable[[Pool, Target], Coroutine[Any, Any, None]]) -> list[str]:
+    """As `answered`, against an imitation of the engine; the paths that were asked for."""
+
+    async def run() -> list[str]:
+        async with ScriptedServer(Script(engine=engine, id="m")) as server:
+            pool = Pool()
+            await tell(pool, Target(server.host, server.port, "", "m"))
+            pool.close()
+            return [request.path for request in server.requests]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_an_engine_without_the_path_counts_chats_with_its_tokenizer(engine: str) -> None:
+    chat = {"model": "m", "messages": [{"role": "user", "content": "a b c"}], "stream": True, "max_tokens": 5}
+
+    async def tell(pool: Pool, target: Target) -> None:
+        assert await tokens.count(pool, target, Dialect.CHAT, json.dumps(chat).encode()) == 3
+
+    assert served(engine, tell)[-1] == "/tokenize"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"messages":[{"content":[{"type":"image_url"}]}]}', b'{"messages":[3]}', b'{"messages":3}', b"[]", b"{"],
+)
+def test_what_a_tokenizer_cannot_count_is_not_guessed(body: bytes) -> None:
+    async def tell(pool: Pool, target: Target) -> None:
+        assert await tokens.count(pool, target, Dialect.CHAT, body) is None
+
+    assert "/tokenize" not in served("vllm", tell)

@@ -37,10 +37,18 @@ _LOOK = 0.02
 class LocalDriver:
     """Implements `drivers.unit.Driver` with processes of this machine, each in a session of its own."""
 
-    def __init__(self, paths: Paths, keys: Keys, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        keys: Keys,
+        log: logging.Logger,
+        conversations: Callable[[Serve], str | None] = lambda serve: None,
+    ) -> None:
+        """`conversations`: the directory for a serve's saved KV caches."""
         self._paths = paths
         self._keys = keys
         self._log = log
+        self._conversations = conversations
 
     async def examine(self, serve: Serve) -> list[str]:
         """Nothing beyond what `preflight` looks at."""
@@ -56,7 +64,7 @@ class LocalDriver:
         """
         nonce = secrets.token_hex(16)
         port = serve.port or free_port(serve.host, taken)
-        place = Place(port, self._keys.key(serve, nonce))
+        place = Place(port, self._keys.key(serve, nonce), self._conversations(serve))
         planned = plan(serve, place)
         environment = child_environment(os.environ, serve.env, {**planned.environment, identity.MARK_VARIABLE: nonce})
         log = log_path(self._paths.logs, serve.name)

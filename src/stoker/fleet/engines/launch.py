@@ -19,6 +19,8 @@ class Place:
 
     port: int
     key: str = field(repr=False)
+    conversations: str | None = None
+    """The directory for saved KV caches, with a slash at its end; None: none are saved."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,18 @@ def _engine_problems(serve: Serve) -> list[str]:
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
 
 
+def _conversations(place: Place) -> list[str]:
+    """llama.cpp's own cache of prompts knows no keys: whoever comes with the same words would go on with them."""
+    return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
+
+
 def _options(serve: Serve, place: Place) -> list[str]:
     options = ["-m", serve.model, "--alias", serve.served_name or serve.name]
     options += ["--host", serve.host, "--port", str(place.port)]
     shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences
-    return [*options, *words.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)), "--no-slots"]
+    return [
+        *options,
+        *words.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
+        "--no-slots",
+        *_conversations(place),
+    ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
@@ -63,7 +62,7 @@ class WireProtocol(asyncio.Protocol):
         """The request whose bytes come in."""
         self._running: Wire | None = None
         """The request that is being answered."""
-        self._next: deque[Wire] = deque()
+        self._next: list[Wire] = []
         """Requests whose turn has not come."""
 
     # -- asyncio -------------------------------------------------------------------------------------------------
@@ -94,11 +93,10 @@ class WireProtocol(asyncio.Protocol):
         self.state.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        left, self._next = self._next, deque()
-        if self._running is not None:
-            left.appendleft(self._running)
-        for wire in left:
-            wire.lose()
+        left, self._next = self._next, []
+        for wire in (self._running, *left):
+            if wire is not None:
+                wire.lose()
         self._came = self._running = self._parser = None  # no circle is left behind for the collector
 
     def pause_writing(self) -> None:
@@ -166,7 +164,7 @@ class WireProtocol(asyncio.Protocol):
     def _start(self) -> None:
         if self._running is not None or not self._next or self.transport.is_closing():
             return
-        wire = self._running = self._next.popleft()
+        wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
             self._read(True)  # also so that a client which leaves is noticed
         work = self._application.answer(wire)

@@ -3,6 +3,7 @@
 model           the asked name becomes the serve's own, in place; every other byte stays
 include_usage   a streamed chat or completion is asked for usage; the extra chunk is removed again from the reply
 dropped:NAME    an engine-private parameter was taken out
+id_slot         the engine's sequence that holds the conversation, where conversations are kept
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Edited(NamedTuple):
     remove_usage: bool
 
 
-def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
+def edit(body: bytes, top: Top, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
     """Apply what applies. `body` and `top` belong together (from `peek`)."""
     changes: list[str] = []
     for name in top.private:
@@ -40,6 +41,10 @@ def edit(body: bytes, top: Top, dialect: Dialect, served_name: str) -> Edited:
     if remove:
         body = _ask_usage(body, top.stream_options)
         changes.append("include_usage")
+    if sequence is not None:  # the caller's own was dropped
+        at = body.index(b"{") + 1
+        body = _put(body, at, at, b'"id_slot":%d,' % sequence)
+        changes.append("id_slot")
     return Edited(body, tuple(changes), remove)
 
 

@@ -19,6 +19,9 @@ _COUNTERS = {
     Dialect.MESSAGES: "/v1/messages/count_tokens",
     Dialect.RESPONSES: "/v1/responses/input_tokens",
 }
+_TOKENIZE = "/tokenize"
+_MAKES_PROMPT = ("model", "messages", "tools", "chat_template_kwargs")
+_ABSENT = (404, 405)
 
 
 class _Collect:
@@ -64,13 +67,42 @@ async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int,
 
 
 async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> int | None:
-    """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell."""
+    """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell.
+
+    1. the dialect's own path  2. where there is none, for chat without images: /tokenize (vLLM, SGLang)
+    """
     path = _COUNTERS.get(dialect)
     if path is None:
         return None
     try:
         status, reply = await post(pool, target, path, body)
-        tokens = msgspec.json.decode(reply).get("input_tokens") if status == 200 else None
-    except (UpstreamError, msgspec.DecodeError, RecursionError, AttributeError):
+        if status == 200:  # 1
+            return _number(reply, "input_tokens")
+        prompt = _prompt(body) if status in _ABSENT and dialect is Dialect.CHAT else None
+        if prompt is None:
+            return None
+        status, reply = await post(pool, target, _TOKENIZE, prompt)  # 2
+        return _number(reply, "count") if status == 200 else None
+    except UpstreamError:
         return None
-    return tokens if isinstance(tokens, int) else None
+
+
+def _prompt(body: bytes) -> bytes | None:
+    """What makes the prompt of a chat request. None: it holds more than text, which the tokenizer counts as nothing."""
+    try:
+        chat = msgspec.json.decode(body)
+        contents = [message.get("content") for message in chat["messages"]]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        if any(part.get("type") != "text" for part in parts):
+            return None
+        return msgspec.json.encode({name: chat[name] for name in _MAKES_PROMPT if name in chat})
+    except (msgspec.DecodeError, RecursionError, AttributeError, LookupError, TypeError):
+        return None
+
+
+def _number(reply: bytes, name: str) -> int | None:
+    try:
+        found = msgspec.json.decode(reply).get(name)
+    except (msgspec.DecodeError, RecursionError, AttributeError):
+        return None
+    return found if isinstance(found, int) else None
