@@ -23,10 +23,7 @@ from stoker.fleet import obituary, preflight, requirements
 from stoker.fleet.adoption import Finder
 from stoker.fleet.conversations.keeper import Keeper as Conversing
 from stoker.fleet.drivers import group
-from stoker.fleet.drivers.compose import ContainerDriver
-from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.local import LocalDriver
-from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.drivers.unit import Driver as UnitDriver
 from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.engines.readiness import Ended, NotReady, Proof, Readiness
@@ -83,11 +80,7 @@ class Keeping:
         self._keys = Keys(signer)
         self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
         self._finder = Finder(self._keys)
-        self._drivers: dict[Driver, UnitDriver] = {
-            Driver.PROCESS: LocalDriver(paths, self._keys, log, self.conversations.directory),
-            Driver.COMPOSE: ContainerDriver(paths, self._keys, log, self._ports),
-            Driver.SYSTEMD: SystemdDriver(state, self._keys, log),
-        }
+        self._drivers: dict[Driver, UnitDriver] = {}
         self._weights = Rehydrator(paths.state)
         self._fetched: dict[str, Progress] = {}
         self._scales = Scales(machine(), clock, slot_of, log)
@@ -97,7 +90,6 @@ class Keeping:
         self.warm = warm or Warming(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
-        self._conflicts = Conflicts(os.environ)
         self._failures: dict[str, str] = {}
         self._weighing: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -122,7 +114,7 @@ class Keeping:
         going = [self._members(self._held[name]) for name in victims if name in self._held]
         return [
             *await self._weights.verify(serve),
-            *await self._drivers[serve.driver].examine(serve),
+            *await self._driver(serve.driver).examine(serve),
             *await self._scales.obstacles(serve, [pid for pids in going for pid in pids]),
         ]
 
@@ -184,7 +176,7 @@ class Keeping:
         """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
         held.happen(event)
         if held.record is not None:
-            driver = self._drivers[Driver(held.record.driver)]
+            driver = self._driver(held.record.driver)
             held.unit = driver.hold(held.record, lambda code: self._left(held, code), lambda: self._gone(held))
         if held.log is not None:
             self._logs.watch(held.log)
@@ -208,7 +200,7 @@ class Keeping:
     async def _hear(self, held: Held) -> None:
         """Fetch what it said last, where that is not in a log of ours."""
         if held.record is not None and held.log is None:
-            held.heard = await self._drivers[Driver(held.record.driver)].said(held.record)
+            held.heard = await self._driver(held.record.driver).said(held.record)
 
     def _left(self, held: Held, code: int | None) -> None:
         """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
@@ -307,6 +299,32 @@ class Keeping:
     def _mark(self, held: Held, asleep: bool) -> None:
         if held.record is not None:
             self._write(held, msgspec.structs.replace(held.record, asleep=asleep))
+
+    def _driver(self, kind: str) -> UnitDriver:
+        """Made, and its modules loaded, when the first serve needs it: most fleets have one kind."""
+        driver = Driver(kind)
+        if driver not in self._drivers:
+            self._drivers[driver] = self._new_driver(driver)
+        return self._drivers[driver]
+
+    def _new_driver(self, driver: Driver) -> UnitDriver:
+        if driver is Driver.COMPOSE:
+            from stoker.fleet.drivers.compose import ContainerDriver
+
+            return ContainerDriver(self._paths, self._keys, self._log, self._ports)
+        if driver is Driver.SYSTEMD:
+            from stoker.fleet.drivers.systemd import SystemdDriver
+
+            return SystemdDriver(Path(self._paths.state), self._keys, self._log)
+        return LocalDriver(self._paths, self._keys, self._log, self.conversations.directory)
+
+    async def _disable(self, serve: Serve) -> None:
+        """Stop for good what cannot run beside it. Raises StartFailed."""
+        if serve.conflicts:
+            from stoker.fleet.drivers.conflicts import Conflicts
+
+            for done in await Conflicts(os.environ).disable(serve.conflicts):
+                self._log.warning("serve %s: %s", serve.name, done)
 
     def _ports(self) -> set[int]:
         return {held.record.port for held in self._held.values() if held.record is not None}

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.drivers import group
-from stoker.fleet.memory.fit import check
-from stoker.fleet.memory.fit.shape import UnreadableModel
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
 from stoker.fleet.memory.host import held, host
 from stoker.fleet.memory.measure import Measured, measure
@@ -48,6 +46,8 @@ class Scales:
         present = self._probe.devices()
         if slot is None or not slot.devices or not present:
             return (), None
+        from stoker.fleet.memory.fit import check
+
         tuning = serve.tuning
         count = (tuning.tensor_parallel or 1) * (tuning.pipeline_parallel or 1) if serve.cmd is None else None
         wanted = check.devices_for(serve, slot, present)
@@ -79,6 +79,9 @@ class Scales:
         return await asyncio.to_thread(self._obstacles, serve, ours)
 
     def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+        from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
+        from stoker.fleet.memory.fit.shape import UnreadableModel
+
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
         credited = check.credited(devices, self._probe.by_process() if devices else None, ours)

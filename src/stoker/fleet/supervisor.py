@@ -125,8 +125,7 @@ class Supervisor(Keeping):
         problems = preflight.problems(serve, self._ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
-        for done in await self._conflicts.disable(serve.conflicts):
-            self._log.warning("serve %s: %s", serve.name, done)
+        await self._disable(serve)
         temperature = await self.warm.temperature(serve)
         launched = await self._launch(serve)
         record = launched.record
@@ -175,7 +174,7 @@ class Supervisor(Keeping):
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
         try:
-            return await self._drivers[serve.driver].launch(serve, self._ports(), self._clock.wall(), intend)
+            return await self._driver(serve.driver).launch(serve, self._ports(), self._clock.wall(), intend)
         except BaseException:
             for record in intents:
                 self._records.remove(record)
@@ -214,7 +213,7 @@ class Supervisor(Keeping):
             self._adopted.set()
 
     async def _adopt(self, record: Record, serve: Serve | None, on_exit: OnExit) -> Running | None:
-        found = await self._drivers[Driver(record.driver)].find(record)
+        found = await self._driver(record.driver).find(record)
         if found is None:
             self._records.remove(record)
             return None
