@@ -92,6 +92,13 @@ def test_an_external_serve_keeps_its_own_log(config: Path, capsys: pytest.Captur
     assert "far runs by itself" in capsys.readouterr().err
 
 
+def test_a_unit_keeps_its_log_in_the_journal(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with config.open("a") as file:
+        file.write('[[serve]]\nname = "boxed"\ndriver = "systemd"\nmodel = "fast.gguf"\nport = 9999\n')
+    assert run(["serves", "logs", "boxed"]) == 1
+    assert "journalctl -u stoker-serve-boxed.service -n 50" in capsys.readouterr().err
+
+
 def test_with_a_state_directory_alone_the_logs_in_it_are_known(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text("x\n")
     state = str(log.parent.parent)

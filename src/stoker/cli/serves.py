@@ -204,6 +204,9 @@ def logs(
     except FileNotFoundError as error:
         if place.settings is not None and place.serve(name).base_url is not None:
             raise Refused(f"{name} runs by itself: its log is where its own server writes it", code="no_log") from error
+        unit = place.serve(name).unit if place.settings is not None else None
+        if unit is not None:
+            raise Refused(f"{name} runs as a unit: type `journalctl -u {unit} -n {lines}`", code="no_log") from error
         raise Refused(
             f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up {name}`",
             code="no_log",
