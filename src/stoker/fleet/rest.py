@@ -25,7 +25,8 @@ LOOK = 0.02
 LOOKS = 100
 
 Measure = Callable[[Serve, int], int | None]
-"""Bytes that a serve's process group holds of its slot's memory, by its leader's number; None: unknown."""
+"""Bytes that a serve's process group holds of its slot's memory, by its leader's number; None: unknown.
+Called in a thread."""
 
 
 class Rest:
@@ -40,7 +41,7 @@ class Rest:
         serve, level = held.serve, held.serve.sleep_level
         if level is None:
             return "it has no `sleep_level`"
-        before = self._held_by(held)
+        before = await self._held_by(held)
         try:
             async with asyncio.timeout(SLEEP_LIMIT):
                 readiness = Readiness(serve, held.address, self._clock, held.ended)
@@ -78,7 +79,7 @@ class Rest:
             return "" if asleep else "it does not say that it sleeps, and its memory cannot be measured"
         after: int | None = None
         for _ in range(LOOKS):
-            after = self._held_by(held)
+            after = await self._held_by(held)
             if after is None or after <= before * (1 - GIVEN_BACK):
                 break
             await asyncio.sleep(LOOK)
@@ -86,6 +87,6 @@ class Rest:
             return f"it answered, and still holds {after} of {before} bytes"
         return ""
 
-    def _held_by(self, held: Held) -> int | None:
+    async def _held_by(self, held: Held) -> int | None:
         pid = held.unit.pid if held.unit is not None else None
-        return self._measure(held.serve, pid) if pid is not None else None
+        return await asyncio.to_thread(self._measure, held.serve, pid) if pid is not None else None

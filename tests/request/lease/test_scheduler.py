@@ -667,3 +667,14 @@ def test_a_serve_that_dies_for_want_of_memory_and_has_no_fallback_is_started_aga
     stage.take(stage.scheduler.on_exit("big", stage.now, "ended by SIGKILL", "out_of_memory"))
     stage.request("big")
     assert [s.target for s in stage.swaps] == ["big"]
+
+
+def test_what_was_measured_does_not_keep_a_stopped_serve_out_of_its_slot_for_ever() -> None:
+    stage = Stage(serve("a", memory=8), memory=10)
+    stage.load("a")
+    stage.take(stage.scheduler.on_measured("a", 12, stage.now))
+    stage.unload("a")
+    stage.ready()
+    a = stage.request("a")
+    stage.ready()
+    assert a in stage.granted

@@ -149,6 +149,7 @@ class Seating:
     def stopped(self, seat: Seat) -> list[Command]:
         seat.phase = Phase.STOPPED
         seat.exited = False
+        seat.measured = None  # what it will hold next time is what was declared, until it is measured again
         seat.leases.clear()
         seat.active = 0
         commands: list[Command] = [Grant(id) for id in seat.unloads]
