@@ -77,6 +77,7 @@ source = "rsync:nas:/models/d"
 [[serve]]
 name = "e"
 engine = "vllm"
+min_tokens_per_second = 20.0
 purpose = "e"
 threads = 2
 gpu_layers = 3

@@ -52,7 +52,7 @@ def watchdog(
 def problem_of(serve: Serve) -> str:
     """A sentence with the next command; empty if it is verified, is not to be up, or nothing is known against it.
 
-    1 parked  2 sick  3 down though it should be up, or because it does not start
+    1 parked  2 sick  3 down though it should be up, or because it does not start  4 slower than it should be
     """
     seen = serve.watchdog
     if seen.parked is not None:  # 1
@@ -62,6 +62,12 @@ def problem_of(serve: Serve) -> str:
     if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         return f"{serve.name} should be up and is not{why}; `stoker serves up {serve.name}` starts it"
+    rate, least = serve.totals.tokens_per_second, serve.min_tokens_per_second
+    if rate is not None and least is not None and rate < least:  # 4
+        return (
+            f"{serve.name} is slow: {rate:.1f} tokens/s in its last streamed reply, at least {least:g} are wanted; "
+            "`stoker top` shows what else is at work"
+        )
     return ""
 
 

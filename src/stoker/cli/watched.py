@@ -30,6 +30,12 @@ class Watched(msgspec.Struct, frozen=True):
         return "; ".join(f"{found.assertion}: {found.detail}" for found in self.findings if found.ok is ok)
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """`tokens_per_second` of the last streamed reply; None: not known."""
+
+    tokens_per_second: float | None = None
+
+
 class Serve(msgspec.Struct, frozen=True):
     """What of GET /status this command is about."""
 
@@ -38,6 +44,8 @@ class Serve(msgspec.Struct, frozen=True):
     keep_loaded: bool = False
     last_error: str | None = None
     watchdog: Watched = Watched()
+    min_tokens_per_second: float | None = None
+    totals: Totals = Totals()
 
 
 class Status(msgspec.Struct, frozen=True):

@@ -201,6 +201,7 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         warm=Warmth(table.warm),
         sleep_level=table.sleep_level,
         keep_conversations=table.keep_conversations,
+        min_tokens_per_second=table.min_tokens_per_second,
         source=table.source,
         sha256=dict(table.sha256),
     )

@@ -175,6 +175,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         "canary": serve.canary,
         "ready_timeout": show_duration(serve.ready_timeout),
         "fallback": serve.fallback,
+        "min_tokens_per_second": serve.min_tokens_per_second,
     }
     if serve.driver is Driver.EXTERNAL:
         return shown

@@ -237,6 +237,9 @@ class ServeTable(Section):
     keep_conversations: bool = setting(
         False, "llama.cpp: conversations survive a swap; their KV cache is saved to disk, which holds prompt content."
     )
+    min_tokens_per_second: Annotated[float, Field(gt=0, le=1_000_000)] | None = setting(
+        None, "What streamed replies should reach; `stoker watchdog --once` fails for a serve that is slower."
+    )
     source: Source | None = setting(
         None, "Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or `hf:ORG/REPO[/FILE]`."
     )

@@ -131,7 +131,8 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
-     "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256")
+     "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
+     "min_tokens_per_second")
 )  # fmt: skip
 
 
@@ -203,6 +204,8 @@ class Serve:
     """vLLM: 1 = weights to host memory, 2 = weights dropped and read again. SGLang: 1. None: stopped instead."""
     keep_conversations: bool = False
     """llama.cpp: the KV cache of conversations is saved before a stop and restored after the next start."""
+    min_tokens_per_second: float | None = None
+    """What a streamed reply should reach after its first token; below it the watchdog's command says so."""
     source: str | None = None
     """Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO[/FILE]`."""
     sha256: Mapping[str, str] = field(default_factory=dict)

@@ -109,6 +109,7 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "driver": serve.driver.value,
         "keep_loaded": serve.keep_loaded,
         "fallback": serve.fallback,
+        "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": seat.parked or None,
         "measured": seat.measured if seat.phase is not Phase.STOPPED else None,
     }

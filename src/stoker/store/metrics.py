@@ -109,11 +109,12 @@ class Metrics:
         name = self._names.label(serve or labels.NONE)
         self.load_failures[name] = self.load_failures.get(name, 0) + 1
 
-    def totals(self, serve: str) -> dict[str, int]:
-        """Requests and output tokens of one serve so far."""
+    def totals(self, serve: str) -> dict[str, int | float | None]:
+        """Requests and output tokens of one serve so far, and tokens per second of its last streamed reply."""
         requests = sum(cell.count for (name, *_), cell in self.cells.items() if name == serve)
         series = self.series.get(serve)
-        return {"requests": requests, "output_tokens": series.output if series is not None else 0}
+        output, rate = (series.output, series.rate) if series is not None else (0, None)
+        return {"requests": requests, "output_tokens": output, "tokens_per_second": rate}
 
     def render(self, status: Mapping[str, object]) -> bytes:
         """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out.

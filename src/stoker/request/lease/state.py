@@ -86,7 +86,7 @@ class Seat:
     parked: str = ""
     """Why it is not started any more until an operator says so; empty: it is not parked."""
     measured: int | None = None
-    """Bytes of the slot that it was last seen to hold; None: never measured."""
+    """Bytes of the slot that it was last seen to hold; None: not since its start."""
     unloads: list[int] = field(default_factory=list)
     """Operators' unloads that wait for the stop."""
 
