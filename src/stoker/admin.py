@@ -195,7 +195,9 @@ class Admin:
             raise ClientError(text, code="config_error") from None
 
     async def _cancel(self, ask: Ask) -> dict[str, Any]:
-        if not ask.request_id or not self._flow.cancel(ask.request_id):
+        if not ask.request_id:
+            raise ClientError("'request_id' is missing: which one?", code="bad_field", param="request_id")
+        if not self._flow.cancel(ask.request_id):
             raise ClientError(f"no request {ask.request_id!r} is under way", code="no_request", status=404)
         return {"request_id": ask.request_id, "cancelled": True}
 

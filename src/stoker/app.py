@@ -130,6 +130,7 @@ class Application:
         self.store = DecisionLog(self._state.decisions_path, settings.paths.decisions)
         self.metrics = Metrics()
         self.events = Events(clock.wall)
+        self._complained: set[str] = set()
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
@@ -227,13 +228,21 @@ class Application:
         self.events.note(report.outcome, name, self._told(report, seconds))
         if report.outcome == "ready" and report.serve is not None:
             self._remember(report.slot, report.serve)
+            self._complained.discard(report.serve)
+        elif report.outcome == "failed" and report.serve is not None and report.serve not in self._complained:
+            seat = self.conductor.scheduler.seats.get(report.serve)
+            if seat is not None and seat.serve.keep_loaded:  # nobody asked for it, so nobody else is told
+                self._complained.add(report.serve)
+                self._announce(f"{report.serve} did not start: {report.error}")
 
     def _told(self, report: SwapReport, seconds: float) -> str:
         if report.outcome == "failed" and report.serve is not None:
-            error = self.conductor.scheduler.seats[report.serve].last_error
-            return error.message if error is not None else "it did not start"
+            return report.error
         beside = f", {' and '.join(report.victims)} made room" if report.victims and report.serve else ""
-        return f"{report.temperature} start, {seconds:.2f} s{beside}" if report.serve else f"after {seconds:.2f} s"
+        if report.serve is None:
+            return f"after {seconds:.2f} s"
+        how = "" if report.temperature == "unknown" else f"{report.temperature} "
+        return f"{how}start, {seconds:.2f} s{beside}"
 
     def _remember(self, slot: str, serve: str) -> None:
         """Who is to run after a reboot. On a thread: it waits for the disk."""

@@ -486,3 +486,112 @@ async def test_a_target_that_does_not_fit_is_refused_while_the_victim_still_serv
     (await leased(c.acquire("a"))).release()
     lease.release()
     assert_nothing_left(c)
+
+
+@story
+async def test_a_serve_that_is_removed_while_its_weights_are_fetched_leaves_nobody_waiting() -> None:
+    fleet = FakeFleet()
+    gate = fleet.missing["a"] = asyncio.Event()
+    c = conductor(fleet, a(), a("b"))
+    waiting = c.acquire("a")
+    await asyncio.sleep(0)
+    c.reload([Slot("gpu")], [a("b")])
+    gate.set()
+    with pytest.raises(ClientError, match="was removed"):
+        await leased(waiting)
+    gate = fleet.missing["b"] = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        switching = tasks.create_task(raises_removed(c))
+        await asyncio.sleep(0)
+        c.reload([Slot("gpu")], [])
+        gate.set()
+    assert switching.result()
+    assert c.statistics() == {"waiting": 0, "leases": 0, "swaps": 0}
+
+
+async def raises_removed(c: Conductor) -> bool:
+    with pytest.raises(ClientError, match="was removed"):
+        await c.switch("b")
+    return True
+
+
+@story
+async def test_a_shutdown_refuses_who_waits_for_weights() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    c = conductor(fleet, a())
+    waiting = c.acquire("a")
+    await asyncio.sleep(0)
+    await c.drain(0.01)
+    with pytest.raises(StokerError, match="shutting down"):
+        await leased(waiting)
+    await c.close(False)
+
+
+@story
+async def test_what_is_kept_loaded_has_its_weights_fetched_without_a_request() -> None:
+    fleet = FakeFleet()
+    fleet.missing["a"] = asyncio.Event()
+    fleet.missing["a"].set()
+    c = conductor(fleet, a(keep_loaded=True))
+    await c.begin()
+    while "ready a" not in fleet.journal:
+        await asyncio.sleep(0)
+    assert fleet.journal == ["fetch a", "start a", "ready a"]
+    await c.close(False)
+
+
+@story
+async def test_a_serve_on_its_way_out_is_not_restarted_and_the_asker_knows() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"), max_wait=0.0, drain_timeout=60.0)
+    lease = await leased(c.acquire("a"))
+    waiting = c.acquire("b")
+    assert isinstance(waiting, asyncio.Future)
+    while c.scheduler.seats["a"].phase.value != "draining":
+        await asyncio.sleep(0.001)
+    assert c.restart("a", "wedged") is False
+    waiting.cancel()
+    await asyncio.sleep(0)
+    assert c.restart("a", "wedged") is True
+    lease.release()
+    await c.close(False)
+
+
+@story
+async def test_a_failed_swap_reports_its_own_error() -> None:
+    fleet = FakeFleet()
+    fleet.broken["a"] = "CUDA out of memory"
+    seen: list[SwapReport] = []
+    c = Conductor([Slot("gpu")], [a()], fleet, LoopClock(), on_swap=seen.append)
+    with pytest.raises(StartFailed):
+        await leased(c.acquire("a"))
+    assert [(report.outcome, report.error) for report in seen] == [("failed", "CUDA out of memory")]
+
+
+@story
+async def test_an_interrupted_swap_is_recovered_beside_an_adopted_neighbour() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["small"]
+    pages = Pages(Interrupted("gpu", "b", ("c",)))
+    serves = (a("small", memory=2), a("b", memory=5), a("c", memory=5))
+    c = Conductor([Slot("gpu", memory=10)], serves, fleet, LoopClock(), journal=pages)
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == ["ready small", "start b", "ready b"]
+    await c.close(False)
+
+
+@story
+async def test_a_crash_for_want_of_memory_during_shutdown_starts_no_fallback() -> None:
+    fleet = FakeFleet()
+    fleet.failures["a"] = "out_of_memory"
+    c = conductor(fleet, a(fallback="b"), a("b"))
+    lease = await leased(c.acquire("a"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(c.drain(0.5))
+        await asyncio.sleep(0)
+        fleet.die("a")
+        lease.release()
+    assert "start b" not in fleet.journal
+    await c.close(False)

@@ -55,6 +55,8 @@ def phase_of(status: Status, name: str, waited: float) -> Phase:
     if swap.phase == "draining":
         left = sum(s.in_flight for s in status.serves if s.name in swap.stopping)
         words = f"draining {going} ({left} in flight)"
+    elif swap.phase == "checking":
+        words = f"checking {swap.target or going}"
     elif swap.stopping:  # its victims go before its target starts
         words = f"stopping {going}"
     else:

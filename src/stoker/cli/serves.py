@@ -67,7 +67,7 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
         f"{serve.in_flight}/{serve.max_active}",
         str(serve.queued),
         figures.seconds(serve.uptime),
-        figures.size(serve.memory),
+        figures.size(serve.memory if serve.measured is None else serve.measured),
         about + figures.seconds(serve.swap_seconds),
         figures.number(serve.port),
     )

@@ -40,7 +40,8 @@ def _candidates(decision: Decision) -> list[tuple[str, str]]:
         return [("candidates", f"none looked at{f'; {decision.serve} used' if decision.serve else ''}")]
     told = []
     for place, candidate in enumerate(decision.candidates):
-        words = f"dropped: {candidate.dropped}" if candidate.dropped else "used"
+        taken = "used" if decision.attempts else "chosen, and never called"
+        words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
         told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
     return told
 
@@ -50,13 +51,22 @@ def _after(value: float | None) -> str:
 
 
 def _tokens(decision: Decision) -> str:
+    if not decision.attempts:
+        return "none: no model server was asked"
     if decision.input_tokens is None and decision.output_tokens is None:
         return "unknown: the model server reported no usage"
     cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
     said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
     output, first, whole = decision.output_tokens, decision.ttft, decision.latency
     # The first token's time is the prompt's: the rate is that of the tokens after it.
-    if output is not None and output > 1 and first is not None and whole is not None and whole > first:
+    if (
+        decision.stream
+        and output is not None
+        and output > 1
+        and first is not None
+        and whole is not None
+        and whole > first
+    ):
         said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
     return said
 

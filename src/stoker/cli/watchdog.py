@@ -61,7 +61,8 @@ def problem_of(serve: Serve) -> str:
         return f"{serve.name} is sick: {seen.details(False)}; `stoker serves logs {serve.name}` shows what it says"
     if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
-        return f"{serve.name} should be up and is not{why}; `stoker serves up {serve.name}` starts it"
+        what = "should be up and is not" if serve.keep_loaded else "did not start"
+        return f"{serve.name} {what}{why}; `stoker serves up {serve.name}` starts it"
     rate, least = serve.totals.tokens_per_second, serve.min_tokens_per_second
     if rate is not None and least is not None and rate < least:  # 4
         return (

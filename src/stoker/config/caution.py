@@ -117,4 +117,4 @@ def _serve(serve: Serve) -> Iterator[str]:
 
 def _needs_weights(serve: Serve) -> bool:
     is_told = serve.cmd is None or any("{model}" in word for word in serve.cmd)
-    return serve.engine == "llama.cpp" and bool(serve.model) and is_told
+    return serve.engine == "llama.cpp" and bool(serve.model) and is_told and serve.source is None

@@ -43,7 +43,19 @@ def check_serves(doc: Document, entries: list[Entry]) -> None:
             _check_container(doc, entry)
         else:
             _check_process(doc, entry)
+    for entry in entries:
+        _check_conflicts(doc, entry)
     _check_fallbacks(doc, entries)
+
+
+def _check_conflicts(doc: Document, entry: Entry) -> None:
+    for place, name in enumerate(entry.table.conflicts):
+        kind, colon, rest = name.partition(":")
+        if colon and (kind not in ("unit", "container") or not rest):
+            doc.problem(
+                (*entry.at(doc, "conflicts"), place),
+                "names nothing: write unit:NAME, container:NAME or a program's name",
+            )
 
 
 def _check_abstract(doc: Document, entry: Entry) -> None:

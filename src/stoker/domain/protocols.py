@@ -50,7 +50,7 @@ class Fleet(Protocol):
         """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
 
         Awaited while the victims of a swap drain, and right before they are stopped; if anything is found they are not
-        touched. What the victims hold is credit.
+        touched. What the victims hold is credit. Raises StartFailed where what is found has a code of its own.
         """
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:

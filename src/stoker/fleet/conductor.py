@@ -23,6 +23,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.fleet.fetching import Fetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import Phase, Seat
 from stoker.request.lease.timing import timing
@@ -47,6 +48,8 @@ class SwapReport:
     phases: dict[str, float] = field(default_factory=dict)
     temperature: str = "cold"
     """What the target was started from; see Running."""
+    error: str = ""
+    """Why it failed."""
 
 
 class NoJournal:
@@ -100,6 +103,8 @@ class Conductor:
         self._on_gone = on_gone
         self._journal: Journal = journal or NoJournal()
         self._recovering: set[asyncio.Task[None]] = set()
+        self.examining: set[int] = set()
+        """Swaps whose victims are not touched yet: it is looked whether the target can start."""
         self._looks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
@@ -119,8 +124,8 @@ class Conductor:
         Whoever waits may cancel the Future, or set an exception: its place in the queue is free then, and a lease
         granted in that very moment is released.
         """
-        seat = self.scheduler.seats[name]
-        if seat.phase is Phase.STOPPED:
+        seat = self._seat(name)
+        if seat.phase is Phase.STOPPED and not self.scheduler.closing:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
@@ -144,6 +149,13 @@ class Conductor:
         else:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
         return future
+
+    def _seat(self, name: str) -> Seat:
+        """Raises ClientError for a serve that was removed from the configuration meanwhile."""
+        seat = self.scheduler.seats.get(name)
+        if seat is None:
+            raise removed(name)
+        return seat
 
     def _settled(self, id: int) -> None:
         """A waiter's Future was resolved, by us or by the one who waited."""
@@ -185,6 +197,7 @@ class Conductor:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 await asyncio.shield(self._fetching.task(name))
+                seat = self._seat(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
@@ -208,10 +221,13 @@ class Conductor:
         """Drain (admit nothing new) or undrain one serve."""
         self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
 
-    def restart(self, name: str, reason: str) -> None:
-        """It runs and is wedged: cut its streams, stop it, start it again."""
+    def restart(self, name: str, reason: str) -> bool:
+        """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
+        if self.scheduler.seats[name].phase is not Phase.READY:
+            return False
         log.warning("serve %s is restarted: %s", name, reason)
         self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
+        return True
 
     def park(self, name: str, reason: str) -> None:
         """Stop it, and start it no more until an operator switches to it or its configuration changes."""
@@ -262,7 +278,8 @@ class Conductor:
         3. nothing runs: the target is started; if it does not come up, the first victim that does
         """
         seat = self.scheduler.seats.get(swap.target)
-        if seat is not None and all(s.phase is Phase.STOPPED for s in seat.room.seats):
+        concerned = [s for name in (swap.target, *swap.victims) if (s := self.scheduler.seats.get(name)) is not None]
+        if seat is not None and all(s.phase is Phase.STOPPED for s in concerned):
             for name in (swap.target, *swap.victims):
                 if name not in self.scheduler.seats:
                     continue
@@ -278,6 +295,7 @@ class Conductor:
         """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
         self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
         self._closing = True
+        await self._fetching.close()
         try:
             async with asyncio.timeout(grace):
                 while self._leases:
@@ -377,8 +395,10 @@ class Conductor:
         untouched = serve is not None
         entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with _timed(report, "check"):
+            with _timed(report, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
+                    if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
+                        await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
@@ -406,7 +426,7 @@ class Conductor:
         finally:
             self._swaps.pop(report.generation, None)
             if error is not None:
-                report.outcome = "failed"
+                report.outcome, report.error = "failed", error.message
                 log.warning("serve %s did not start: %s", report.serve, error.message)
             for name in (report.serve, *report.victims):
                 if name is not None:
@@ -416,6 +436,14 @@ class Conductor:
             self._carry_out(self.scheduler.on_swap_done(report.generation, now, error, cancelled, untouched))
             if entry is not None:
                 self._journal.end(entry)
+
+    @contextlib.contextmanager
+    def _examining(self, generation: int) -> Iterator[None]:
+        self.examining.add(generation)
+        try:
+            yield
+        finally:
+            self.examining.discard(generation)
 
     def _look(self, generation: int, target: str) -> None:
         seat = self.scheduler.seats[target]
@@ -433,7 +461,7 @@ class Conductor:
         except StokerError as error:
             room, swap = self.scheduler.find_swap(generation)
             if room is not None and swap is not None and swap.run_at is None:
-                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed")
+                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
                 self.last_swap[serve.name] = report
                 self._on_swap(report)
                 now = self._clock.now()
@@ -443,7 +471,7 @@ class Conductor:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
         problems = await self._fleet.examine(serve, victims)
         if problems:
-            raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
+            raise _cannot_start(serve, problems)
 
     def _exited(self, name: str, detail: str) -> None:
         """The fleet noticed an exit that nobody asked for."""
@@ -473,8 +501,7 @@ class Conductor:
             return  # the scheduler says it better
         problems = self._fleet.check(serve)
         if problems:
-            text = f"serve '{serve.name}' cannot start: {'; '.join(problems)}"
-            raise StartFailed(text, code="cannot_start", retry_after=30.0)
+            raise _cannot_start(serve, problems)
 
     def _nothing(self, seat: Seat) -> SwapReport:
         return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")
@@ -484,6 +511,12 @@ class Conductor:
     def statistics(self) -> dict[str, int]:
         """Counts of what is held now; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": len(self._swaps)}
+
+
+def _cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
+    own = f"serve '{serve.name}': "
+    text = "; ".join(problem.removeprefix(own) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0)
 
 
 @contextlib.contextmanager

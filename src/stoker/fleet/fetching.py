@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from stoker.domain.errors import CapacityError, StokerError
+from stoker.domain.errors import CapacityError
 from stoker.domain.lease import Lease
 
 log = logging.getLogger("stoker.fleet")
@@ -29,12 +29,12 @@ class Fetching:
         task = self._tasks.get(name)
         if task is None:
             log.info("serve %s: its weights are missing and are fetched", name)
-            task = self._tasks[name] = self._loop.create_task(self._run(name), name=f"fetch-{name}")
+            task = self._tasks[name] = self._loop.create_task(self._run(name, self._fetch(name)), name=f"fetch-{name}")
         return task
 
-    async def _run(self, name: str) -> None:
+    async def _run(self, name: str, fetching: Awaitable[None]) -> None:
         try:
-            await self._fetch(name)
+            await fetching
         finally:
             del self._tasks[name]
 
@@ -59,7 +59,7 @@ class Fetching:
             else:
                 try:
                     _tie(waiter, acquire())
-                except StokerError as refusal:
+                except Exception as refusal:  # nobody may wait for ever
                     waiter.set_exception(refusal)
 
         self.task(name).add_done_callback(fetched)

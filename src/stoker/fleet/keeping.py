@@ -7,6 +7,7 @@ of it).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -42,6 +43,9 @@ from stoker.fleet.signing import Signer
 from stoker.fleet.warm.keeper import Keeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
+
+LOOK_LIMIT = 2.0
+"""Seconds that a look at who holds what may take before a stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Keeping:
 
     def check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
-        found = preflight.problems(serve, self._ports(), self._pids())
+        found = preflight.problems(serve, self._ports(), self._pids() if serve.conflicts else ())
         if self._paths.placement:
             found += placement_problems(serve, self._paths.vault)
         return [*found, *self._weights.problems(serve)]
@@ -204,13 +208,15 @@ class Keeping:
 
     def _left(self, held: Held, code: int | None) -> None:
         """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
-        was_ready = held.state is State.READY
+        was_ready, was_asleep = held.state is State.READY, held.state is State.ASLEEP
         is_unasked = held.state is not State.STOPPING
         held.happen(Event.EXITED)
         held.left_unasked = is_unasked
         held.ended.set()
         if is_unasked and held.unit is not None:
             held.unit.begin_end(0.0)
+        if was_asleep:
+            self.cool(self.warm.gone(held.serve.name))
         if was_ready:
             self.cool(self.warm.left(held.serve))
             failure = held.last_words().failure
@@ -231,11 +237,15 @@ class Keeping:
         held.ended.set()
         if held.unit is not None:
             pids = self._members(held)
+            before = None
             try:
-                before = await self._scales.before()
+                with contextlib.suppress(TimeoutError):  # a driver that hangs keeps nobody alive
+                    async with asyncio.timeout(LOOK_LIMIT):
+                        before = await self._scales.before()
             finally:  # whoever cancels: it ends
                 await held.unit.end(grace)
-            await self._scales.until_free(held.serve.name, pids, before)
+            if before is not None:
+                await self._scales.until_free(held.serve.name, pids, before)
             return
         watch, held.watch = held.watch, None
         self._gone(held)

@@ -13,7 +13,7 @@ from stoker.request.lease.timing import timing
 def slots(conductor: Conductor, now: float) -> list[dict[str, Any]]:
     """One entry per configured slot (a serve without a slot has none)."""
     rooms = conductor.scheduler.rooms.values()
-    return [_slot(room, now) for room in rooms if not room.slot.name.startswith("~")]
+    return [_slot(conductor, room, now) for room in rooms if not room.slot.name.startswith("~")]
 
 
 def serves(conductor: Conductor, now: float) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def model_slot(conductor: Conductor) -> dict[str, Any] | None:
     return None
 
 
-def _slot(room: Room, now: float) -> dict[str, Any]:
+def _slot(conductor: Conductor, room: Room, now: float) -> dict[str, Any]:
     swap = next((s for s in room.swaps.values()), None)
     return {
         "name": room.slot.name,
@@ -42,7 +42,7 @@ def _slot(room: Room, now: float) -> dict[str, Any]:
         "memory": room.slot.memory,
         "resident": [s.name for s in room.seats if s.phase in (Phase.READY, Phase.DRAINING)],
         "memory_used": _used(room),
-        "swap": _swap(swap, now) if swap is not None else None,
+        "swap": _swap(conductor, swap, now) if swap is not None else None,
         "swaps": room.swaps_made,
         "waiting": sum(len(seat.queue) for seat in room.seats),
     }
@@ -60,11 +60,13 @@ def _used(room: Room) -> int | None:
     return total
 
 
-def _swap(swap: Swap, now: float) -> dict[str, Any]:
+def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     is_draining = swap.run_at is None
     stopping = [v.name for v in swap.victims if v.phase is not Phase.STOPPED]
     if is_draining:
         phase = "draining"
+    elif swap.generation in conductor.examining:
+        phase = "checking"
     elif swap.kind in (SwapKind.RESTORE, SwapKind.BASELINE):
         phase = "restoring"
     else:

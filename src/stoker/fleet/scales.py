@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
+from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.drivers import group
@@ -70,7 +72,9 @@ class Scales:
             self._log.warning("serve %s: %s", name, freed)
 
     async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        """Why it will not fit, one sentence each; empty if it does, or if nobody can tell.
+        """Why it will not start, one sentence each; empty if it will, or if nobody can tell. Raises StartFailed
+        `startup_memory` where it is too large and `unsupported_quantization` where its device lacks its number format:
+        a serve with a `fallback` is answered for then.
 
         `ours`: the processes that will have made room by then; their memory is credit.
         """
@@ -80,16 +84,25 @@ class Scales:
 
     def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
+        from stoker.fleet.memory.fit.rules import Kind
         from stoker.fleet.memory.fit.shape import UnreadableModel
+        from stoker.fleet.memory.fit.verdict import Answer
 
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
         credited = check.credited(devices, self._probe.by_process() if devices else None, ours)
         theirs = held(ours)
+        if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
+            serve = replace(serve, parallel=1)
         try:
             report = check.examine(serve, credited, host(credit=theirs.anonymous if theirs is not None else 0))
         except UnreadableModel:
             return []  # its engine will say what is wrong with it
+        next_step = f"`stoker fit {serve.name}` says what would fit"
+        if report.verdict.answer is Answer.TOO_LARGE:
+            raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="startup_memory")
+        if any(remark.kind is Kind.UNSUPPORTED for remark in report.remarks):
+            raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="unsupported_quantization")
         return list(report.problems)
 
     def _weigh(self, serve: Serve, pids: Collection[int]) -> Measured:

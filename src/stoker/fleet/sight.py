@@ -37,9 +37,11 @@ class Acts:
         self._conductor = conductor
         self._note = note
 
-    def restart(self, name: str, reason: str) -> None:
+    def restart(self, name: str, reason: str) -> bool:
+        if not self._conductor.restart(name, reason):
+            return False
         self._note("restarted", name, reason)
-        self._conductor.restart(name, reason)
+        return True
 
     def park(self, name: str, reason: str) -> None:
         self._note("parked", name, reason)

@@ -15,7 +15,7 @@ from stoker.fleet.drivers.external import START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
 from stoker.fleet.held import Held, OnExit
-from stoker.fleet.keeping import Keeping
+from stoker.fleet.keeping import LOOK_LIMIT, Keeping
 from stoker.fleet.lifecycle import Event, State
 from stoker.fleet.records import Record
 
@@ -63,8 +63,13 @@ class Supervisor(Keeping):
         if held is None:
             return
         may_sleep = keep_warm and held.state is State.READY and held.serve.sleep_level is not None
-        if may_sleep and await self._sleep(held):
-            return
+        try:
+            if may_sleep and await self._sleep(held):
+                return
+        except BaseException:  # whoever cancels: nobody knows whether it sleeps, so it ends
+            await self._stop(held, grace)
+            self.cool(self.warm.gone(name))
+            raise
         await self._save_and_stop(held, grace)
         self.cool(self.warm.left(held.serve) if keep_warm else self.warm.gone(name))
 
@@ -85,10 +90,15 @@ class Supervisor(Keeping):
         size = (held.measured.bytes or 0) if held.measured is not None and held.serve.sleep_level == 1 else 0
         ended = self.warm.left(held.serve, asleep=size)
         self.cool(ended)
-        why = "the warm pool has no room for it" if name in ended else await self._rest.sleep(held)
+        if name in ended:
+            self._log.warning("serve %s is stopped instead of put to sleep: the warm pool has no room for it", name)
+            return False
+        self._mark(held, asleep=True)  # before it is told: whoever finds it after a crash must not take it for awake
+        why = await self._rest.sleep(held)
+        if not why and not self.warm.is_sleeper(name):
+            why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
         if not why and held.state is State.READY:
             held.happen(Event.SLEPT)
-            self._mark(held, asleep=True)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
         return False
@@ -125,6 +135,10 @@ class Supervisor(Keeping):
         problems = preflight.problems(serve, self._ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
+        for other in list(self._held.values()):  # a sleeper holds its port
+            if other.state is State.ASLEEP and other.address.port == serve.port:
+                await self._stop(other, other.serve.stop_grace)
+                self.cool(self.warm.gone(other.serve.name))
         await self._disable(serve)
         temperature = await self.warm.temperature(serve)
         launched = await self._launch(serve)
@@ -208,9 +222,17 @@ class Supervisor(Keeping):
         try:
             async with asyncio.TaskGroup() as tasks:
                 looks = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
-            return [running for look in looks if (running := look.result()) is not None]
+            found = [running for look in looks if (running := look.result()) is not None]
+            ready = [running for running in found if self._is_ready(running)]  # one may have ended meanwhile
+            for running in ready:
+                self._weigh(self._held[running.serve.name])
+            return ready
         finally:
             self._adopted.set()
+
+    def _is_ready(self, running: Running) -> bool:
+        held = self._held.get(running.serve.name)
+        return held is not None and held.state is State.READY
 
     async def _adopt(self, record: Record, serve: Serve | None, on_exit: OnExit) -> Running | None:
         found = await self._driver(record.driver).find(record)
@@ -275,8 +297,10 @@ class Supervisor(Keeping):
                 if isinstance(failure, Exception):
                     self._log.error("a serve could not be stopped: %s", failure)
         finally:
-            for task in self._weighing:
-                task.cancel()
+            if self._weighing:  # a look at /proc takes milliseconds; a driver that hangs is not waited for
+                _, late = await asyncio.wait(self._weighing, timeout=LOOK_LIMIT)
+                for task in late:
+                    task.cancel()
             await self._logs.close()
             await self.conversations.close()
 

@@ -88,8 +88,9 @@ class World:
 
     # -- Acts
 
-    def restart(self, name: str, reason: str) -> None:
+    def restart(self, name: str, reason: str) -> bool:
         self.done.append(f"restart {name}: {reason}")
+        return True
 
     def park(self, name: str, reason: str) -> None:
         self.done.append(f"park {name}: {reason}")

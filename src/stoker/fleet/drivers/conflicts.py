@@ -39,13 +39,14 @@ class Conflicts:
         for entry in conflicts:
             if not await self._is_present(entry):
                 continue
+            undo = await self._undo(entry)
             if entry.startswith(_CONTAINER):
                 await self._end_container(entry.removeprefix(_CONTAINER))
             else:
                 await self._end_unit(entry.removeprefix(_UNIT))
             if await self._is_present(entry):
                 raise StartFailed(f"`{entry}` conflicts and runs on: {_by_hand(entry)}", code="conflict")
-            done.append(f"`{entry}` was stopped and does not come back by itself; to undo: {_undo(entry)}")
+            done.append(f"`{entry}` was stopped and does not come back by itself; to undo: {undo}")
         return done
 
     async def _is_present(self, entry: str) -> bool:
@@ -73,6 +74,19 @@ class Conflicts:
                     await self._docker.stop(name, GRACE)
         except DockerFailed as failure:
             raise _failed(f"{_CONTAINER}{name}", failure.message) from failure
+
+    async def _undo(self, entry: str) -> str:
+        """The command that brings it back as it is now."""
+        if not entry.startswith(_CONTAINER):
+            return f"`sudo systemctl enable --now {entry.removeprefix(_UNIT)}`"
+        name = entry.removeprefix(_CONTAINER)
+        try:
+            found = await self._docker.inspect(name)
+        except DockerFailed:
+            found = None
+        policy = found.restart_policy if found is not None else ""
+        again = f"docker update --restart={policy} {name} && " if policy and policy != "no" else ""
+        return f"`{again}docker start {name}`"
 
     async def _is_unit_present(self, entry: str) -> bool:
         shown = await self._systemctl(entry, "show", "--property=ActiveState,UnitFileState", "--")
@@ -110,9 +124,3 @@ def _by_hand(entry: str) -> str:
         name = entry.removeprefix(_CONTAINER)
         return f"type `docker update --restart=no {name}` and `docker stop {name}`"
     return f"type `sudo systemctl disable --now {entry.removeprefix(_UNIT)}`"
-
-
-def _undo(entry: str) -> str:
-    if entry.startswith(_CONTAINER):
-        return f"`docker start {entry.removeprefix(_CONTAINER)}`"
-    return f"`sudo systemctl enable --now {entry.removeprefix(_UNIT)}`"

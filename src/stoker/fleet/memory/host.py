@@ -82,11 +82,11 @@ def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
     """The tightest limit above this process, and what is left of it: version 2 of control groups, else version 1."""
     paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in (word(proc / "self/cgroup") or "").splitlines()}
     if (groups / "cgroup.controllers").exists():
-        folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "inactive_file")
+        folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "")
         top = groups
     else:
         folder, top = groups / "memory" / paths.get("memory", "/").lstrip("/"), groups / "memory"
-        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
     best: tuple[int | None, int | None] = (None, None)
     for place in (folder, *folder.parents):
         if not place.is_relative_to(top):
@@ -103,5 +103,6 @@ def _left(place: Path, limit: int, current: str, cache: str) -> int | None:
     if used is None:
         return None
     lines = (line.split() for line in (word(place / "memory.stat") or "").splitlines())
-    idle = next((int(parts[1]) for parts in lines if len(parts) == 2 and parts[0] == cache), 0)
-    return max(0, limit - max(0, used - idle))
+    files = {f"{cache}active_file", f"{cache}inactive_file"}  # what is not locked, however lately it was used
+    reclaimable = sum(int(parts[1]) for parts in lines if len(parts) == 2 and parts[0] in files)
+    return max(0, limit - max(0, used - reclaimable))

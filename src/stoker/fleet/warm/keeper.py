@@ -135,8 +135,14 @@ class Keeper:
             return self._carry_out(self._pool.on_left(sleeper(serve.name, asleep, serve.warm)))
         return self._carry_out(self._pool.on_left(_model(serve)))
 
+    def is_sleeper(self, name: str) -> bool:
+        """Whether it sleeps, or may fall asleep, as far as the pool knows."""
+        entry = self._pool.entries.get(name)
+        return entry is not None and entry.model.how is How.ASLEEP
+
     def gone(self, name: str) -> tuple[str, ...]:
-        """A sleeping serve ended."""
+        """It ended, and nothing of it is to be kept."""
+        self._hot.discard(name)
         return self._carry_out(self._pool.on_gone(name))
 
     def busy(self, is_busy: bool) -> None:
@@ -223,6 +229,8 @@ class Keeper:
                 await self._life()
             except OSError as error:
                 self._log.warning("the warm pool's holder cannot be started (%s): models go cold", error.strerror)
+            except Exception:
+                self._log.exception("the warm pool's holder said what cannot be read; another one is started")
             self._restarts += 1
             pause = next_pause(pause, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(pause)

@@ -71,8 +71,8 @@ class Probe(Protocol):
 class Acts(Protocol):
     """What is done. Both return at once; what they ask for is carried out beside."""
 
-    def restart(self, name: str, reason: str) -> None:
-        """Stop it, without a drain longer than usual, and start it again."""
+    def restart(self, name: str, reason: str) -> bool:
+        """Stop it, without a drain longer than usual, and start it again. False: it is on its way out already."""
 
     def park(self, name: str, reason: str) -> None:
         """Stop it; requests for it are refused with `reason` until somebody starts it by hand."""
@@ -265,10 +265,11 @@ class Dog:
         history = self._histories.get(name, History()).within(self.settings.window, now)
         match budget.ask(history, self.settings, now):
             case Restart(number):  # 3
+                if not self._acts.restart(name, verdict.reason):
+                    return  # it is on its way out; should it stay, the next look asks again
                 watched.is_told = True
                 self._histories[name] = history.counted(now)
                 self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, verdict.reason)
-                self._acts.restart(name, verdict.reason)
             case budget.Wait(until):  # 4
                 if is_news:
                     text = "serve %s is sick, and not restarted before %.0f s have passed: %s"

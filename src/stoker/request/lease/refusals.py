@@ -40,9 +40,9 @@ def unloaded(serve: Serve) -> StokerError:
     return CapacityError(f"serve '{serve.name}' was unloaded by its operator while it loaded", code="unloaded")
 
 
-def removed(serve: Serve) -> StokerError:
+def removed(name: str) -> StokerError:
     return ClientError(
-        f"serve '{serve.name}' was removed from the configuration", code="unknown_model", status=404, param="model"
+        f"serve '{name}' was removed from the configuration", code="unknown_model", status=404, param="model"
     )
 
 

@@ -128,7 +128,7 @@ class Scheduler(Settling):
             seat.crashes = 0
         commands = self.stopped(seat)
         fallback = self.seats.get(seat.serve.fallback or "")
-        if code in BEYOND_THE_DEVICE and fallback is not None:
+        if code in BEYOND_THE_DEVICE and fallback is not None and not self.closing:
             seat.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(seat, refusals.backing_off(error, BACKOFF_CAP))
             self.restore(fallback, SwapKind.RESTORE, now)
@@ -142,6 +142,8 @@ class Scheduler(Settling):
         if seat.phase is not Phase.READY:
             return []
         seat.wanted = True
+        for waiter in seat.queue.values():
+            self.wait_for_load(seat, waiter, now)
         self.open_swap(SwapKind.UNLOAD, None, (seat,), now, 0.0, reason)
         return self.settle(now)
 
@@ -327,7 +329,7 @@ class Scheduler(Settling):
     def _remove(self, seat: Seat, now: float) -> list[Command]:
         seat.removed = True
         seat.wanted = False
-        commands = self.refuse_all(seat, refusals.removed(seat.serve))
+        commands = self.refuse_all(seat, refusals.removed(seat.name))
         if seat.phase is Phase.STOPPED:
             self.forget(seat)
         elif seat.phase is Phase.READY:

@@ -11,7 +11,6 @@ from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.fleet.memory.fit import gguf, hf_config, rules
 from stoker.fleet.memory.fit.estimate import (
-    CACHE_BYTES,
     Estimate,
     Need,
     Plan,
@@ -133,8 +132,6 @@ def examine(serve: Serve, devices: Sequence[Device], main: Host, shape: Shape | 
     plan = plan_of(serve, shape, len(devices))
     fraction = serve.tuning.memory_fraction
     problems = []
-    if plan.cache_type not in CACHE_BYTES:
-        problems.append(f"the KV cache type {plan.cache_type!r} is not known: counted as 16 bits")
     if plan.devices > len(devices):
         problems.append(f"serve '{serve.name}' asks for {plan.devices} devices and its slot has {len(devices)}")
     found = estimate(shape, plan)
