@@ -135,7 +135,7 @@ async def test_reload_answers_what_changed_or_every_problem(stage: Office) -> No
     [("fly", {}, 404, "switch"), ("switch/x", {}, 404, "switch"), ("switch", {}, 400, "'serve' is missing"),
      ("switch", {"serve": "zz"}, 404, "zz"), ("switch", {"serve": 7}, 400, "serve"),
      ("switch", {"sevre": "a"}, 400, "sevre"),
-     ("switch", [1], 400, "object"), ("cancel", {}, 404, "under way")],
+     ("switch", [1], 400, "object"), ("cancel", {}, 400, "'request_id' is missing")],
 )  # fmt: skip
 def test_a_wrong_question_gets_a_clear_answer(
     verb: str, document: Any, status: int, words: str, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -383,3 +384,34 @@ async def test_a_slow_reader_pauses_the_upstream_and_gets_every_byte(stage: Stag
     assert sum(len(e.data) > 50_000 for e in events) == sent
     assert events[-1].data == "[DONE]"
     assert (await stage.sealed()).outcome == "served"
+
+
+# -- what comes behind a reply, and what breaks off ------------------------------------------------------------------
+
+
+@story()
+async def test_bytes_behind_a_complete_reply_never_become_the_next_ones(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask())
+    talk = await stage.asked()
+    talk.send(b'HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n{"n":2}HTTP/1.1 200 OK\r\ncontent-length: 13\r\nx-a')
+    await client.reply()
+    await talk.gone.wait()
+    await client.send(ask())
+    other = await stage.asked()
+    assert other is not talk
+    other.reply({"n": 3})
+    assert (await client.reply()).json() == {"n": 3}
+
+
+@story()
+async def test_a_reply_of_unknown_length_that_breaks_off_is_not_taken_for_a_whole_one(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask())
+    talk = await stage.asked()
+    talk.send(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{"choices": [{"mess')
+    await stage.until(lambda: next(iter(stage.flow.active.values())).relay.upstream_status == 200, "the head is read")
+    sock = talk.transport.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    talk.transport.abort()
+    await assert_refused(stage, client, 502, "upstream_broke")

@@ -25,6 +25,7 @@ class Paper:
     def __init__(self) -> None:
         self.log: list[Any] = []
         self.closing = False
+        self.unsent = 0
 
     def get_extra_info(self, name: str) -> None:
         return None
@@ -34,6 +35,12 @@ class Paper:
 
     def is_closing(self) -> bool:
         return self.closing
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def abort(self) -> None:
+        self.log.append("abort")
 
     def close(self) -> None:
         self.closing = True
@@ -266,7 +273,117 @@ async def test_an_idle_connection_is_closed_one_that_is_at_work_is_not(house: Ho
     hours.ring()
     assert ((hours.now, hours.timers[0][0]), house.paper.closing) == ((150, 175), False)
     hours.ring()
-    assert (hours.now, house.paper.log[-1], hours.timers) == (175, "close", [])
+    assert (hours.now, house.paper.log[-1]) == (175, "close")
+
+
+@story
+async def test_a_closing_connection_that_takes_nothing_is_aborted(house: House) -> None:
+    house.line.loop = hours = Hours(house.line.loop)  # type: ignore[assignment]
+    house.line.connection_made(house.paper)  # type: ignore[arg-type]
+    house.paper.unsent = 1000
+    hours.ring()
+    assert house.paper.log == ["close"]
+    house.paper.unsent = 400
+    hours.ring()
+    assert house.paper.log == ["close"], "it still takes something"
+    hours.ring()
+    assert house.paper.log == ["close", "abort"]
+
+
+@story
+async def test_a_body_that_stops_coming_is_not_waited_for_for_ever(house: House) -> None:
+    house.line.loop = hours = Hours(house.line.loop)  # type: ignore[assignment]
+    house.line.connection_made(house.paper)  # type: ignore[arg-type]
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nabc")
+    hours.now = 50
+    house.line.data_received(b"def")
+    hours.ring()
+    assert (hours.now, house.paper.closing) == (75, False)
+    hours.ring()
+    assert (hours.now, house.paper.log[-1]) == (125, "close")
+
+
+@story
+async def test_shutting_down_does_not_wait_for_a_body_that_is_not_here(house: House) -> None:
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nabc")
+    house.line.shutdown()
+    assert house.paper.log == ["close"]
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"GET /" + b"a" * 100_000,
+        b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 20_000,
+        b"GET / HTTP/1.1\r\na: " + b"b" * 100_000,
+    ],
+)
+def test_a_head_without_end_is_refused(endless: bytes) -> None:
+    @story
+    async def tell(house: House) -> None:
+        house.line.data_received(endless)
+        assert b"400 Bad Request" in await house.said()
+        assert house.asked == []
+
+    tell()
+
+
+@story
+async def test_trailers_without_end_are_refused(house: House) -> None:
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n0\r\n")
+    house.line.data_received(b"a: b\r\n" * 20_000)
+    assert house.paper.closing
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("transfer-encoding: gzip, chunked",),
+        ("transfer-encoding: identity", "transfer-encoding: chunked"),
+        ("host: b",),
+    ],
+)
+def test_codings_that_nobody_undoes_and_two_hosts_are_refused(headers: tuple[str, ...]) -> None:
+    @story
+    async def tell(house: House) -> None:
+        house.line.data_received(get("/", *headers))
+        assert b"400 Bad Request" in await house.said()
+        assert house.asked == []
+
+    tell()
+
+
+@story
+async def test_many_small_chunks_take_one_piece_per_read(house: House) -> None:
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
+    for _ in range(3):
+        house.line.data_received(b"2\r\nab\r\n" * 100)
+    [wire] = house.asked
+    assert len(wire.pieces) == 3
+    house.line.data_received(b"0\r\n\r\n")
+    assert wire.take_body() == b"ab" * 300
+
+
+@story
+async def test_who_does_not_take_its_replies_gets_no_more_of_them(house: House) -> None:
+    house.works = lambda wire: wire.reply(200, [], b"x")  # type: ignore[func-returns-value]
+    house.line.pause_writing()
+    house.line.data_received(get() * 3)
+    assert house.asked == []
+    assert "pause" in house.paper.log
+    house.line.resume_writing()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert len(house.asked) == 3
+
+
+@story
+async def test_many_offers_to_speak_another_protocol_in_one_read_are_all_passed_over(house: House) -> None:
+    house.works = lambda wire: wire.reply(200, [], b"")  # type: ignore[func-returns-value]
+    house.line.data_received(get("/", "connection: upgrade", "upgrade: h2c") * 1500)
+    for _ in range(4000):
+        await asyncio.sleep(0)
+    assert len(house.asked) == 1500
 
 
 @story

@@ -21,6 +21,8 @@ from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.outbox import Outbox
 
 _BAD_REQUEST = b"Invalid HTTP request received."
+MAX_HEAD = 64 * 1024
+"""Bytes that may come without a head, a body or a message getting on: heads, trailers, chunk extensions."""
 
 
 class Application(Protocol):
@@ -55,6 +57,10 @@ class WireProtocol(asyncio.Protocol):
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._fruitless = 0
+        """Bytes since the last that completed a head, were of a body or ended a message."""
+        self._unsent = 0
+        """Bytes that a closing connection still had to send when it was looked at."""
         self._is_reading = True
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -76,15 +82,28 @@ class WireProtocol(asyncio.Protocol):
         self._timer = self.loop.call_later(self._keep_alive, self._look)
 
     def data_received(self, data: bytes) -> None:
+        self._fruitless += len(data)
+        try:
+            while data:
+                data = self._feed(data)
+        except httptools.HttpParserError:
+            self._refuse()
+            return
+        if self._fruitless > MAX_HEAD:
+            self._refuse()
+            return
+        if self._came is not None:
+            self._came.gather()
+        if self._running is None and self._next:
+            self._start()
+
+    def _feed(self, data: bytes) -> bytes:
+        """What is to be read once more."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            self._pass_over(offer.args[0], data)
-        except httptools.HttpParserError:
-            self._refuse()
-        else:
-            if self._running is None and self._next:
-                self._start()
+            return self._pass_over(offer.args[0], data)
+        return b""
 
     def eof_received(self) -> None:
         return None
@@ -104,13 +123,15 @@ class WireProtocol(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_paused = False
-        if self._running is not None and self._running.on_resume is not None:
+        if self._running is None:
+            self.loop.call_soon(self._start)
+        elif self._running.on_resume is not None:
             self._running.on_resume()
 
     def shutdown(self) -> None:
         """uvicorn is closing: what runs is the connection's last."""
-        if self._running is None:
-            self.transport.close()
+        if self._running is None or not (self._running.is_whole or self._running.is_started):
+            self.transport.close()  # nothing runs, or its body is not here yet: it would be refused
         else:
             self._running.close_after()
 
@@ -120,7 +141,12 @@ class WireProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        name = name.lower()
+        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            raise ValueError("a coding that is not undone here")
+        if name == b"host" and self._came is None and any(known == name for known, _ in self._headers):
+            raise ValueError("Host twice")
+        self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         parser = self._parser
@@ -130,11 +156,15 @@ class WireProtocol(asyncio.Protocol):
         headers, self._headers = self._headers, []
         self._came = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
         self._next.append(wire)
-        if self._running is not None or len(self._next) > 1:
+        self._fruitless = 0
+        self._idle_since = self.loop.time()
+        if self._running is not None or self.is_paused or len(self._next) > 1:
             self._read(False)  # a client may not get ahead without end
 
     def on_body(self, piece: bytes) -> None:
         wire = self._came
+        self._fruitless = 0
+        self._idle_since = self.loop.time()
         if wire is not None and not wire.is_finished:  # else nobody wants it
             wire.received += len(piece)
             wire.pieces.append(piece)
@@ -144,6 +174,7 @@ class WireProtocol(asyncio.Protocol):
     def on_message_complete(self) -> None:
         wire, self._came = self._came, None
         self._headers = []  # trailers, which are nobody's
+        self._fruitless = 0
         if wire is not None:
             wire.is_whole = True
             if wire.arrival is not None:
@@ -162,8 +193,8 @@ class WireProtocol(asyncio.Protocol):
             self.loop.call_soon(self._start)
 
     def _start(self) -> None:
-        if self._running is not None or not self._next or self.transport.is_closing():
-            return
+        if self._running is not None or not self._next or self.is_paused or self.transport.is_closing():
+            return  # who does not take its replies gets no more of them
         wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
             self._read(True)  # also so that a client which leaves is noticed
@@ -179,7 +210,7 @@ class WireProtocol(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    def _pass_over(self, at: int, data: bytes) -> None:
+    def _pass_over(self, at: int, data: bytes) -> bytes:
         """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
         h2c with every request. llhttp takes what follows such a head, the body, for the other protocol: so it gets the
         head once more, without the offer.
@@ -187,13 +218,12 @@ class WireProtocol(asyncio.Protocol):
         wire = self._next.pop()
         plain = [(name, value) for name, value in wire.given if name != b"upgrade"]
         if len(plain) == len(wire.given):  # CONNECT: nothing follows that is for us
-            self._refuse()
-            return
+            raise httptools.HttpParserError("a tunnel")
         self._parser = _parser(self)
         lines = b"".join(b"%b: %b\r\n" % header for header in plain)
         target = wire.raw_path + (b"?" + wire.query if wire.query else b"")
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (wire.method.encode(), target, wire.version.encode(), lines)
-        self.data_received(head + data[at:])
+        return head + data[at:]
 
     def _refuse(self) -> None:
         """What came is not HTTP."""
@@ -204,12 +234,17 @@ class WireProtocol(asyncio.Protocol):
 
     def _look(self) -> None:
         """One timer per connection that looks back instead of being moved by each request."""
-        idle = 0.0 if self._running is not None else self.loop.time() - self._idle_since
+        is_waited_for = self._running is not None and self._running.is_whole  # the serve's time, not the client's
+        idle = 0.0 if is_waited_for else self.loop.time() - self._idle_since
         if idle >= self._keep_alive:
-            self._timer = None
-            self.transport.close()
-        else:
-            self._timer = self.loop.call_later(self._keep_alive - idle, self._look)
+            idle = 0.0
+            left, before = self.transport.get_write_buffer_size(), self._unsent
+            self._unsent = left
+            if not self.transport.is_closing():
+                self.transport.close()
+            elif left >= before:
+                self.transport.abort()  # it takes nothing: nothing else would ever end it
+        self._timer = self.loop.call_later(self._keep_alive - idle, self._look)
 
 
 def _parser(protocol: WireProtocol) -> Any:

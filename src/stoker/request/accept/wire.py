@@ -47,9 +47,9 @@ class Wire:
     """
 
     __slots__ = (
-        "_connection", "_is_raw", "_transport", "arrival", "given", "headers", "is_finished", "is_lost", "is_started",
-        "is_whole", "keeps_alive", "method", "on_lost", "on_resume", "path", "pieces", "query", "raw_path", "received",
-        "version",
+        "_connection", "_gathered", "_is_raw", "_transport", "arrival", "given", "headers", "is_finished", "is_lost",
+        "is_started", "is_whole", "keeps_alive", "method", "on_lost", "on_resume", "path", "pieces", "query",
+        "raw_path", "received", "version",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +71,7 @@ class Wire:
         self.path = urllib.parse.unquote(path) if "%" in path else path
         self.pieces: list[bytes] = []
         """The body so far."""
+        self._gathered = 0
         self.received = 0
         """Bytes of it."""
         self.is_whole = False
@@ -112,9 +113,15 @@ class Wire:
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
 
+    def gather(self) -> None:
+        """One piece per read: small chunks would take many times their size."""
+        if len(self.pieces) > self._gathered + 1:
+            self.pieces[self._gathered :] = [b"".join(self.pieces[self._gathered :])]
+        self._gathered = len(self.pieces)
+
     def take_body(self) -> bytes:
         """What has come, once."""
-        pieces, self.pieces = self.pieces, []
+        pieces, self.pieces, self._gathered = self.pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     # -- the reply -----------------------------------------------------------------------------------------------

@@ -47,3 +47,7 @@ def unusable(what: str) -> StokerError:
 
 def stalled(silent: float) -> StokerError:
     return UpstreamError(f"the serve sent nothing for {silent:.0f} s (stall_timeout)", code="stalled", status=504)
+
+
+def unread(silent: float) -> StokerError:
+    return ClientError(f"the client took nothing for {silent:.0f} s", code="stalled", status=408)

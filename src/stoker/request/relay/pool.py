@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
-        if self._has_head and not any(name in _LENGTHS for name, _ in self._headers):
+        if exc is None and self._has_head and not any(name in _LENGTHS for name, _ in self._headers):
             self._exchange = None  # neither a length nor chunks: the end of the connection is the end of the reply
             exchange.on_end()
         else:
@@ -137,12 +137,14 @@ class Connection(asyncio.Protocol):
 
     # -- httptools -----------------------------------------------------------------------------------------------
 
+    def on_message_begin(self) -> None:
+        if self._ended:
+            raise ValueError("more came than the one reply that was asked for")
+
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._ended:
-            raise ValueError("more came than the one reply that was asked for")
         if self._head_size > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
             raise ValueError("the reply's head is too large")
         status = self._parser.get_status_code()

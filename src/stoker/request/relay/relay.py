@@ -24,6 +24,10 @@ from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Connection, Pool
 from stoker.request.relay.reply import Reply
 
+STALE_WITHIN = 1.0
+"""Seconds after sending within which a kept connection that ends had been closed before it read the request."""
+UNREAD_LIMIT = 600.0
+"""Seconds that a client may take nothing of its reply at least: it holds a place at the serve meanwhile."""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_COLLECTED = 4 * 2**20
@@ -42,8 +46,8 @@ class Relay:
 
     __slots__ = (
         "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream", "_last_data",
-        "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_size", "_target", "_timer",
-        "received", "reply", "upstream_status", "usage",
+        "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent", "_size", "_target",
+        "_timer", "received", "reply", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
@@ -157,7 +161,8 @@ class Relay:
 
     def on_broken(self, reason: str) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and connection.is_reused and not connection.has_answered:
+        is_fresh = self._loop.time() - self._sent < STALE_WITHIN
+        if connection is not None and connection.is_reused and not connection.has_answered and is_fresh:
             self._opening = self._loop.create_task(self._open())  # the serve had closed it before it read the request
             return
         if self._reader is not None and self._reader.has_ended():
@@ -211,8 +216,8 @@ class Relay:
         silent = self._loop.time() - self._last_data
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
         wire = self.reply.wire
-        if stall > 0 and silent >= stall and not wire.is_paused:
-            self.end(faults.stalled(silent))
+        if stall > 0 and silent >= (max(stall, UNREAD_LIMIT) if wire.is_paused else stall):
+            self.end(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
         if keep_alive > 0 and silent >= keep_alive and self._flows and not wire.is_paused:
             self.reply.ping()
@@ -280,6 +285,7 @@ class Relay:
 
     def _send(self, connection: Connection) -> None:
         self._connection = connection
+        self._sent = self._loop.time()
         connection.send(self, self._head, self._body)
 
     def _settle(self, error: Exception | None) -> None:
