@@ -42,7 +42,9 @@ def test_the_story_tells_everything_in_order() -> None:
 
 def test_what_is_unknown_is_never_told_as_zero() -> None:
     told = story.tell(Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404))
-    assert "tokens       unknown" in told
+    assert "tokens       none: no model server was asked" in told
+    called = story.tell(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
+    assert "tokens       unknown" in called
     assert "first token  unknown" in told
     assert "waited       not at all" in told
     assert "candidates   none looked at" in told

@@ -196,3 +196,15 @@ def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknow
     )  # fmt: skip
     assert checks.accelerators(Gpus(None), main).health is Health.WARN
     assert "type this" in checks.accelerators(Gpus({}, ("type this",)), main).detail
+
+
+def test_a_serve_that_could_not_start_is_a_failure_with_the_reason(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with config.open("a") as file:
+        file.write('[[serve]]\nname = "boxed"\nengine = "openai"\ncmd = "no-such-command-at-all {port}"\n')
+    run(["doctor", "--json"])
+    findings = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
+    assert findings["serve boxed"]["health"] == "fail"
+    assert "no-such-command-at-all" in findings["serve boxed"]["detail"]
+    assert findings["serve boxed"]["next"] == "stoker serves up boxed"

@@ -254,3 +254,25 @@ def test_a_dry_run_refuses_as_the_switch_would(stoker: FakeStoker, config: Path,
     assert "1. refuse: " in out
     assert "slow.gguf" in out
     assert "2. " not in out
+
+
+def test_a_dry_run_tells_what_is_stopped_for_good_and_that_a_unit_is_started(
+    stoker: FakeStoker, config: Path, capsys: Captured
+) -> None:
+    with config.open("a") as file:
+        file.write(
+            '[[serve]]\nname = "boxed"\ndriver = "systemd"\nmodel = "fast.gguf"\nport = 9999\n'
+            'conflicts = ["container:old", "unit:ollama.service"]\n'
+        )
+    stoker.status(serve_status("boxed"))
+    assert run(["serves", "up", "boxed", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "stop container old and keep it from coming back" in out
+    assert "stop unit ollama.service and keep it from coming back" in out
+    assert "run: systemctl start stoker-serve-boxed.service" in out
+
+
+def test_a_dry_run_refuses_what_lies_outside_the_vault(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
+    config.write_text(config.read_text().replace('state = "state"', 'state = "state"\nvault = "vault"'))
+    assert run(["serves", "up", "slow", "--dry-run"]) == 0
+    assert "1. refuse: serve 'slow': `model` is " in capsys.readouterr().out

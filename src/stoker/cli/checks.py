@@ -16,7 +16,7 @@ from stoker.cli import discover, figures
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.domain.access import FrontDoor, Settings
+    from stoker.domain.access import FrontDoor, Paths, Settings
     from stoker.domain.serve import Serve
     from stoker.fleet.memory.host import Host
     from stoker.fleet.memory.probe import Probe
@@ -260,6 +260,37 @@ def accelerators(probe: Probe, main: Host) -> Finding:
             "without it Stoker goes by `memory` of serves, and by estimates", "stoker fit",
         )  # fmt: skip
     return Finding(part, Health.OK, detail)
+
+
+def serve(serve: Serve, paths: Paths) -> Finding | None:
+    """What stands in the way of its start, asked as a switch asks; None if nothing does, or its weights alone."""
+    from stoker.domain.serve import Driver
+    from stoker.fleet import preflight
+    from stoker.fleet.engines.placement import placement_problems
+
+    if serve.driver is Driver.EXTERNAL:
+        return None
+    weights_alone = set(_weights_problems(serve))
+    found = [
+        p for p in preflight.problems(serve, (serve.port or 0,), (), with_conflicts=False) if p not in weights_alone
+    ]
+    if paths.placement:
+        found += placement_problems(serve, paths.vault)
+    if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):
+        found.append("systemd is not in charge of this machine, and the serve is a unit")
+    if not found:
+        return None
+    own = f"serve '{serve.name}': "
+    detail = "; ".join(problem.removeprefix(own) for problem in found)
+    return Finding(
+        f"serve {serve.name}", Health.FAIL, detail, "mend this; it cannot start", f"stoker serves up {serve.name}"
+    )
+
+
+def _weights_problems(serve: Serve) -> list[str]:
+    from stoker.fleet.engines import weights
+
+    return weights.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
 
 
 def disk(part: str, folder: Path, command: str) -> Finding:

@@ -72,6 +72,7 @@ def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
         checks.access(settings.front_door),
         checks.engines(settings.serves, engines),
         *(checks.weights(serve) for serve in own),
+        *(finding for serve in settings.serves if (finding := checks.serve(serve, settings.paths)) is not None),
         checks.devices(settings, discover.gpus()),
     ]
 

@@ -140,12 +140,21 @@ def _switch(place: Place, status: Status | None, name: str, force: bool, drain_t
         return Plan(own, ["do nothing: it is ready already"], request)
     if configured is not None and configured.needs_force and not force:
         return Plan(own, [f"refuse: its status is {configured.status}; --force overrides that"], request)
+    if configured is not None and place.settings is not None and place.settings.paths.placement:
+        from stoker.fleet.engines.placement import placement_problems
+
+        misplaced = placement_problems(configured, place.settings.paths.vault)
+        if misplaced:
+            return Plan(own, [f"refuse: {'; '.join(misplaced)}"], request)
     steps = [] if status is not None else [f"fail: nothing runs here; start it first: {place.start}"]
     victims = _in_the_way(status, running) if status is not None and running is not None else []
     if configured is not None and configured.base_url is None:
         steps.append(_check(place, configured, victims))
     steps += [_leave(victim, drain_timeout) for victim in victims]
     command = None
+    for entry in configured.conflicts if configured is not None else ():
+        if entry.startswith(("unit:", "container:")):
+            steps.append(f"stop {entry.replace(':', ' ')} and keep it from coming back, if it is there")
     if configured is None:
         steps.append("start it (give --config to see the command)")
     elif configured.base_url is not None:
@@ -156,6 +165,9 @@ def _switch(place: Place, status: Status | None, name: str, force: bool, drain_t
                 lines = container_lines(configured, place.settings.paths)
                 steps += [f"run: {line}" for line in lines] or [f"leave container {configured.container}: it runs"]
                 command = " && ".join(lines) or None
+            elif configured.unit is not None:
+                command = f"systemctl start {configured.unit}"
+                steps.append(f"run: {command}")
             else:
                 command = command_line(configured)
                 steps.append(f"start: {command}")
