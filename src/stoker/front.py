@@ -86,7 +86,9 @@ class Front:
                 case Kind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    status, answer = await self._admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    asked = self._admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    # What an operator asks for may need to know its task; a Turn is none.
+                    status, answer = await asyncio.get_running_loop().create_task(asked, name=f"admin-{route.rest}")
                     call.reply.whole(status, JSON, msgspec.json.encode(answer))
                 case Kind.MODELS:
                     self._json(call, self._models(caller, route.rest))
