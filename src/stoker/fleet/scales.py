@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+
+import psutil
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
@@ -13,8 +16,9 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.drivers import group
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
 from stoker.fleet.memory.host import held, host
+from stoker.fleet.memory.ledger import Short, Source, Weight, open_ledger, would_fit
 from stoker.fleet.memory.measure import Measured, measure
-from stoker.fleet.memory.probe import Machine, chosen
+from stoker.fleet.memory.probe import Accounting, Machine, chosen
 
 FREE_WITHIN = 10.0
 """Seconds that the memory of what was stopped has to come back; then the next start is tried all the same."""
@@ -90,7 +94,8 @@ class Scales:
 
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
-        credited = check.credited(devices, self._probe.by_process() if devices else None, ours)
+        accounting = self._probe.by_process() if devices else None
+        credited = check.credited(devices, accounting, ours)
         theirs = held(ours)
         if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
             serve = replace(serve, parallel=1)
@@ -103,9 +108,26 @@ class Scales:
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="startup_memory")
         if any(remark.kind is Kind.UNSUPPORTED for remark in report.remarks):
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="unsupported_quantization")
+        if credited:
+            books = open_ledger(slot or Slot(serve.name), credited, (), accounting, ours, _commands(accounting, ours))
+            fits = would_fit(books, serve.name, Weight(report.needed, Source.ESTIMATED))
+            if isinstance(fits, Short):
+                by = f", held by {' and '.join(fits.holders)}" if fits.holders else ""
+                text = f"serve '{serve.name}' is short of {fits.bytes / 2**30:.1f} GiB on its devices{by}"
+                raise StartFailed(f"{text}; {next_step}, and `stoker top` who lives there", code="startup_memory")
         return list(report.problems)
 
     def _weigh(self, serve: Serve, pids: Collection[int]) -> Measured:
         slot = self._slot_of(serve.slot)
         devices = chosen(self._probe.devices(), slot.devices if slot is not None else ())
         return measure(pids, devices, self._probe.by_process() if devices else None)
+
+
+def _commands(accounting: Accounting | None, ours: Collection[int]) -> dict[int, str]:
+    """What the others that hold devices run, by name."""
+    found = {}
+    for pid in accounting or {}:
+        if pid not in ours:
+            with contextlib.suppress(psutil.Error):
+                found[pid] = psutil.Process(pid).name()
+    return found
