@@ -31,10 +31,11 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve, Slot, on_devices
-from stoker.fleet.conductor import Conductor, SwapReport
+from stoker.fleet.conductor import Conductor
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.swaps import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe

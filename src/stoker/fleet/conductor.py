@@ -13,14 +13,15 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from stoker.domain.errors import ClientError, OurBug, StartFailed, StokerError
+from stoker.domain.errors import ClientError, OurBug, StokerError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock, Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.fetching import Fetching
+from stoker.fleet.swaps import NoJournal, SwapReport, cannot_start, timed
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed
@@ -29,38 +30,6 @@ from stoker.request.lease.state import Phase, Seat
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
-
-
-@dataclass(slots=True)
-class SwapReport:
-    """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`.
-
-    `phases`, in seconds, one after the other: `drain`; `check` (everything that can be known before the victims are
-    touched); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
-    good); `ready` (until its exact id, and its canary where asked, are proved).
-    """
-
-    generation: int
-    serve: str | None
-    slot: str
-    victims: tuple[str, ...]
-    outcome: str = "running"
-    phases: dict[str, float] = field(default_factory=dict)
-    temperature: str = "cold"
-    """What the target was started from; see Running."""
-    error: str = ""
-    """Why it failed."""
-
-
-class NoJournal:
-    """For a fleet that nobody needs to find again."""
-
-    async def begin(self, swap: Interrupted) -> None: ...
-
-    def end(self, swap: Interrupted) -> None: ...
-
-    def left(self) -> list[Interrupted]:
-        return []
 
 
 @dataclass(slots=True)
@@ -395,14 +364,14 @@ class Conductor:
         untouched = serve is not None
         entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with _timed(report, "check"), self._examining(report.generation):
+            with timed(report, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
                     if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
-            with _timed(report, "stop"):
+            with timed(report, "stop"):
                 for victim in graces:
                     self._gone(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
@@ -471,7 +440,7 @@ class Conductor:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
         problems = await self._fleet.examine(serve, victims)
         if problems:
-            raise _cannot_start(serve, problems)
+            raise cannot_start(serve, problems)
 
     def _exited(self, name: str, detail: str) -> None:
         """The fleet noticed an exit that nobody asked for."""
@@ -501,7 +470,7 @@ class Conductor:
             return  # the scheduler says it better
         problems = self._fleet.check(serve)
         if problems:
-            raise _cannot_start(serve, problems)
+            raise cannot_start(serve, problems)
 
     def _nothing(self, seat: Seat) -> SwapReport:
         return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")
@@ -511,18 +480,3 @@ class Conductor:
     def statistics(self) -> dict[str, int]:
         """Counts of what is held now; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": len(self._swaps)}
-
-
-def _cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
-    own = f"serve '{serve.name}': "
-    text = "; ".join(problem.removeprefix(own) for problem in problems)
-    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0)
-
-
-@contextlib.contextmanager
-def _timed(report: SwapReport, phase: str) -> Iterator[None]:
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        report.phases[phase] = time.monotonic() - began
