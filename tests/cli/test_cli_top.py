@@ -17,13 +17,19 @@ from stoker.cli.main import run
 from stoker.cli.top import frame
 
 
-def drawn(now: dict[str, Any], before: dict[str, Any] | None = None, elapsed: float = 0.0, wall: float = 1000.0) -> str:
+def drawn(
+    now: dict[str, Any],
+    before: dict[str, Any] | None = None,
+    elapsed: float = 0.0,
+    wall: float = 1000.0,
+    width: int = 200,
+) -> str:
     def read(document: dict[str, Any]) -> Status:
         return msgspec.convert(document, Status)
 
-    console = Console(width=200, color_system=None)
+    console = Console(width=width, color_system=None)
     with console.capture() as captured:
-        console.print(frame(read(now), read(before) if before else None, elapsed, wall))
+        console.print(frame(read(now), read(before) if before else None, elapsed, wall, console.width))
     return captured.get()
 
 
@@ -100,3 +106,10 @@ def test_an_interval_that_makes_no_sense_is_refused(interval: str, capsys: pytes
 def test_without_a_running_stoker_it_says_how_to_start_one(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once"]) == 1
     assert "stoker up" in capsys.readouterr().err
+
+
+def test_on_a_narrow_terminal_names_stay_whole_and_what_matters_least_is_left_out() -> None:
+    serve = serve_status("qwen3-coder-30b", "ready", watchdog={"health": "verified", "verified_at": 994.0})
+    text = drawn(status(serve), width=80)
+    assert row(text, "qwen3-coder-30b").startswith("qwen3-coder-30b | ready | verified 6.0 s ago | 0/4")
+    assert "LOADS IN" not in text

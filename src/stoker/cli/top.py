@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from stoker.cli.answers import Event, ServeStatus, SlotStatus, Status
 
 EVENTS = 8
+NARROW = 110
+"""Columns of a terminal below which what matters least is left out."""
+_DISPENSABLE = ("WHERE", "SLOT", "QUEUED", "LOADS IN")
 LEAST = 0.2
 
 
@@ -41,31 +44,35 @@ def top(
             terminal.emit(control.document("/status"))
             return
         if once or not terminal.is_live():
-            terminal.console().print(frame(control.status(), None, 0.0, time.time()))
+            out = terminal.console()
+            out.print(frame(control.status(), None, 0.0, time.time(), out.width))
             return
         from rich.live import Live
 
         before, looked = control.status(), time.monotonic()
-        with Live(frame(before, None, 0.0, time.time()), console=terminal.console(), screen=True) as live:
+        out = terminal.console()
+        with Live(frame(before, None, 0.0, time.time(), out.width), console=out, screen=True) as live:
             try:
                 while True:
                     time.sleep(seconds)
                     now, moment = control.status(), time.monotonic()
-                    live.update(frame(now, before, moment - looked, time.time()))
+                    live.update(frame(now, before, moment - looked, time.time(), out.width))
                     before, looked = now, moment
             except KeyboardInterrupt:
                 pass
 
 
-def frame(now: Status, before: Status | None, elapsed: float, wall: float) -> Group:
-    """What is on the screen. Rates are between `before` and `now`, `elapsed` seconds apart; without it, unknown."""
+def frame(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Group:
+    """What is on a screen of `width` columns. Rates are between `before` and `now`, `elapsed` seconds apart; without
+    `before` they are unknown.
+    """
     from rich.console import Group
     from rich.text import Text
 
     parts: list[Text | Table] = [_head(now, wall), Text()]
     if now.slots:
         parts += [_slots(now), Text()]
-    parts += [_serves(now, before, elapsed, wall), Text()]
+    parts += [_serves(now, before, elapsed, wall, width), Text()]
     parts += [_event(event) for event in now.events[:EVENTS]]
     return Group(*parts)
 
@@ -116,12 +123,15 @@ def _swap(slot: SlotStatus) -> str:
     return f"{swap.phase} {swap.target or 'nothing'}, {figures.seconds(swap.elapsed)}{expected}"
 
 
-def _serves(now: Status, before: Status | None, elapsed: float, wall: float) -> Table:
+def _serves(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Table:
     numbers = ("ACTIVE", "QUEUED", "TOK/S", "MEMORY", "UP", "LOADS IN")
-    drawn = _table("SERVE", "STATE", "HEALTH", "WHERE", "SLOT", *numbers, right=numbers)
+    columns = ("SERVE", "STATE", "HEALTH", "WHERE", "SLOT", *numbers)
+    shown = [column for column in columns if width >= NARROW or column not in _DISPENSABLE]
+    drawn = _table(*shown, right=numbers)
     for serve in now.serves:
         earlier = before.serve(serve.name) if before is not None else None
-        drawn.add_row(
+        loads = figures.seconds(serve.swap_seconds)
+        cells: tuple[Text | str, ...] = (
             serve.name,
             terminal.styled(serve.state if not serve.parked else "parked"),
             _health(serve, wall),
@@ -132,9 +142,9 @@ def _serves(now: Status, before: Status | None, elapsed: float, wall: float) -> 
             _rate(serve, earlier, elapsed),
             _held(serve),
             figures.seconds(serve.uptime),
-            ("about " if serve.swap_seconds_assumed and serve.swap_seconds is not None else "")
-            + figures.seconds(serve.swap_seconds),
+            f"about {loads}" if serve.swap_seconds_assumed and serve.swap_seconds is not None else loads,
         )
+        drawn.add_row(*(cell for column, cell in zip(columns, cells, strict=True) if column in shown))
     return drawn
 
 
