@@ -11,6 +11,7 @@ engines/    what to run, how to tell that it is ready, what it counts, how it sl
 drivers/    how it is run, watched and ended: process, container, unit, external
 memory/     who holds what, until it is free (scales), and will it fit
 warm/       what stays in host memory; conversations/  what is saved over a swap
+parts       the files of a GGUF model, which may be split
 watchdog/   is a ready serve what it should be; rehydrate/  missing weights: fetched, verified
 report      the fleet as `/status` shows it; logs: append-mode files, bounded by rotation
 """

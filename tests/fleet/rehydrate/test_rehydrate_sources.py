@@ -17,7 +17,6 @@ from stoker.fleet.rehydrate.sources import (
     of_folder,
     parse,
     parse_size,
-    parts,
     size_command,
 )
 
@@ -61,10 +60,7 @@ def test_any_text_is_a_source_that_prints_as_it_was_written_or_a_value_error(tex
             assert str(parse(prefix + text)).rstrip("/") == (prefix + text).rstrip("/")
 
 
-def test_a_split_model_has_all_its_parts_and_any_other_is_one_file() -> None:
-    assert parts(SPLIT) == [f"/v/m-0000{n}-of-00003.gguf" for n in (1, 2, 3)]
-    assert parts("/v/m-00002-of-00003.gguf") == ["/v/m-00002-of-00003.gguf"]
-    assert parts("/v/m.gguf") == ["/v/m.gguf"]
+def test_a_model_is_a_file_by_its_ending() -> None:
     assert [is_file(name) for name in ("/v/m.gguf", "/v/m.safetensors", "/v/Model-7B.v1")] == [True, True, False]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 
 from stoker.domain.serve import Serve
+from stoker.fleet.parts import parts
 
 _MAGIC = b"GGUF"
 _POINTER = b"version https://git-lfs"
 _DESCRIPTIONS = ("config.json", "params.json")
-_PART = re.compile(r"^(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf$")
 
 
 def problems(serve: Serve) -> list[str]:
@@ -18,7 +17,7 @@ def problems(serve: Serve) -> list[str]:
 
     What is missing and has a `source` is no problem here.
     """
-    paths = [path for path in _parts(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
+    paths = [path for path in parts(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
     return [problem for path in paths if (problem := _problem(serve, path))]
 
 
@@ -42,14 +41,6 @@ def directory_problems(serve: Serve) -> list[str]:
 
 def missing(serve: Serve, path: str) -> str:
     return f"the weights of serve '{serve.name}' are not there: {path}; put them there, or correct `model`"
-
-
-def _parts(path: str) -> list[str]:
-    found = _PART.match(path)
-    if found is None:
-        return [path]
-    count = int(found["count"])
-    return [f"{found['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
 
 
 def _problem(serve: Serve, path: str) -> str | None:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-_PART = re.compile(r"^(?P<stem>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<end>\.gguf)$")
+from stoker.fleet.parts import part
+
 _FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -115,14 +116,6 @@ def is_file(model: str) -> bool:
     return model.endswith(_FILES)
 
 
-def parts(model: str) -> list[str]:
-    """A split GGUF's files, when `model` is the first of them; else `model` alone."""
-    found = _PART.match(model)
-    if found is None or int(found["number"]) != 1:
-        return [model]
-    return [_numbered(found, number) for number in range(1, int(found["count"]) + 1)]
-
-
 def of_file(source: Source, model: str, wanted: str) -> Source:
     """Where file `wanted` of `model` is. Raises ValueError: the source is one file, and `wanted` is not that one.
 
@@ -133,13 +126,13 @@ def of_file(source: Source, model: str, wanted: str) -> Source:
         return replace(source, path=source.path + name)
     if wanted == model:  # 2
         return source
-    mine, its = _PART.match(wanted), _PART.match(source.path)
-    if mine is None or its is None or mine["count"] != its["count"]:
+    mine, its = part(wanted), part(source.path)
+    if mine is None or its is None or mine.count != its.count:
         raise ValueError(
             f"`source` {source} is one file, and {name} is another: name the first part, or the folder with a / at its "
             "end"
         )
-    return replace(source, path=_numbered(its, int(mine["number"])))  # 3
+    return replace(source, path=str(replace(its, number=mine.number)))  # 3
 
 
 def of_folder(source: Source) -> Source:
@@ -147,10 +140,6 @@ def of_folder(source: Source) -> Source:
     if source.kind is Kind.HF and source.path:
         raise ValueError(f"`source` {source} is a part of a repository, and `model` is a folder: write hf:ORG/REPO")
     return source if source.is_folder else replace(source, path=f"{source.path}/")
-
-
-def _numbered(found: re.Match[str], number: int) -> str:
-    return f"{found['stem']}-{number:05d}-of-{found['count']}{found['end']}"
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

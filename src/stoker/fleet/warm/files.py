@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 from stoker.domain.serve import Serve
+from stoker.fleet.parts import parts
 
-_PART = re.compile(r"(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf")
 _ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
 
 
@@ -28,8 +27,4 @@ def weights_of(serve: Serve) -> dict[str, int]:
 def _paths(model: str) -> list[str]:
     if os.path.isdir(model):
         return sorted(entry.path for entry in os.scandir(model) if entry.name.endswith(_ENDINGS))
-    found = _PART.fullmatch(model)
-    if found is None:
-        return [model]
-    count = int(found["count"])
-    return [f"{found['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    return parts(model)

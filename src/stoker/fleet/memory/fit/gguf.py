@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
+from stoker.fleet.parts import parts
 
 HEADER_LIMIT = 256 * 2**20
-MOST_KEYS, MOST_TENSORS, MOST_SHARDS = 65_536, 262_144, 1024
+MOST_KEYS, MOST_TENSORS, MOST_PARTS = 65_536, 262_144, 1024
 LONGEST_TEXT, LONGEST_LIST = 2**24, 4096
 """Longer lists (the vocabulary) are passed over."""
 MOST_LAYERS = 4096
-_PART = re.compile(r"^(?P<stem>.*)-00001-of-(?P<count>\d{5})\.gguf$")
 _LAYER = re.compile(r"^blk\.(\d{1,4})\.")
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _TEXT, _LIST = 8, 9
@@ -47,18 +47,9 @@ class Header:
     tensors: tuple[tuple[str, int, int, str], ...]
 
 
-def parts(path: str) -> list[str]:
-    """The files of a model, of which `path` is the only or the first."""
-    found = _PART.match(path)
-    if found is None:
-        return [path]
-    count = min(int(found["count"]), MOST_SHARDS)
-    return [f"{found['stem']}-{number:05d}-of-{found['count']}.gguf" for number in range(1, count + 1)]
-
-
 def read(path: str) -> Shape:
     """The shape of a model from its header, parts included. Raises UnreadableModel."""
-    headers = [read_header(part) for part in parts(path)]
+    headers = [read_header(part) for part in parts(path)[:MOST_PARTS]]
     tensors = [tensor for header in headers for tensor in header.tensors]
     facts = headers[0].facts
     architecture = facts.get("general.architecture")
