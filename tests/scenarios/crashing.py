@@ -15,7 +15,7 @@ from typing import Any
 
 from stoker.cli.main import run
 from stoker.fleet.drivers import local
-from stoker.fleet.drivers.process import LocalProcess
+from stoker.fleet.drivers.ending import Ending
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.records import Records
 from stoker.fleet.supervisor import Supervisor
@@ -59,7 +59,7 @@ def around(owner: Any, name: str, wanted: Callable[..., bool], after: bool) -> N
 STEPS: dict[str, Callable[[], None]] = {
     "before it is in the journal": lambda: around(SwapJournal, "begin", lambda _, s: s.target == TARGET, False),
     "in the journal": lambda: around(SwapJournal, "begin", lambda _, s: s.target == TARGET, True),
-    "the victim is told to go": lambda: around(LocalProcess, "begin_end", lambda *_: True, True),
+    "the victim is told to go": lambda: around(Ending, "begin_end", lambda *_: True, True),
     "the victim is gone": lambda: around(Supervisor, "stop", lambda _, name, *__: name == VICTIM, True),
     "the start is intended": lambda: around(Records, "write", lambda _, r: r.name == TARGET and not r.pid, True),
     "the target is spawned": lambda: around(local, "spawn", lambda argv, *_: argv[-1] == TARGET, True),

@@ -9,5 +9,5 @@ docker    the `docker` command; child: one bounded command
 systemd   a unit (systemd_unit; systemctl; unit_states: the table)
 conflicts containers and units that cannot run beside a serve
 external  a serve that somebody else runs: its address, and its health from time to time
-unit      what every driver gives
+unit      what every driver gives; ending: how each of them is ended
 """

@@ -36,9 +36,9 @@ from stoker.fleet.drivers.containers import (
     steps,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, Fault
+from stoker.fleet.drivers.ending import finish
 from stoker.fleet.drivers.inspection import Inspector, Look
 from stoker.fleet.drivers.made import MadeFiles
-from stoker.fleet.drivers.process import finish
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.last_words import redact
 from stoker.fleet.environment import is_secret

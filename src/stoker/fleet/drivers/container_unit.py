@@ -16,7 +16,7 @@ from stoker.domain.errors import StokerError
 from stoker.fleet import identity
 from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, State
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
-from stoker.fleet.drivers.process import LOOK, UNKILLABLE_AFTER, finish
+from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
 from stoker.fleet.drivers.watch import ExitWatch, is_alive
 from stoker.fleet.logs import open_log
 from stoker.fleet.records import Record
@@ -73,16 +73,13 @@ class ContainerUnit:
         self._name = record.handle.partition(" ")[0]
         self._id = id_of(record)
         self._on_exit = on_exit
-        self._on_gone = on_gone
         self._log = log
         self.pid: int | None = record.pid or None
         self.code: int | None = None
         self._exited = asyncio.Event()
-        self._is_gone = False
-        self._kill_at = float("inf")
         self._killed_at: float | None = None
         self._signalled: signal.Signals | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._ending = Ending(f"container {self._name}", self._end, on_gone, log)
         self._watch: ExitWatch | None = None
         self._asking: asyncio.Task[None] | None = None
         self._watch_exit()
@@ -107,20 +104,11 @@ class ContainerUnit:
 
     async def end(self, grace: float) -> None:
         """See `Unit.end`. Raises StokerError `unkillable`, or DockerFailed where nobody can end it."""
-        task = self.begin_end(grace)
-        if task is not None:
-            await finish(task)
+        await self._ending.end(grace)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
         """As `end`, without waiting for it; the task is ours. None: it is gone already."""
-        if self._is_gone:
-            return None
-        loop = asyncio.get_running_loop()
-        self._kill_at = min(self._kill_at, loop.time() + grace)
-        if self._ending is None:
-            self._ending = loop.create_task(self._end(), name=f"end-{self._name}")
-            self._ending.add_done_callback(self._report)
-        return self._ending
+        return self._ending.begin_end(grace)
 
     def release(self) -> None:
         """Stop watching it; it runs on."""
@@ -190,15 +178,10 @@ class ContainerUnit:
     # -- its end, as we bring it about -----------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        try:
-            code = await self._until_gone()
-        finally:
-            self._ending = None
+        code = await self._until_gone()
         self.release()
         await asyncio.wait(self._tasks())
-        self._is_gone = True
         self._tell(code)
-        self._on_gone()
 
     async def _until_gone(self) -> int | None:
         """Ends what holds the GPU, and looks again until nothing does. The exit code, if it can be told."""
@@ -225,11 +208,11 @@ class ContainerUnit:
     async def _stop(self) -> None:
         """`docker stop` with what is left of the grace; SIGKILL when that becomes shorter meanwhile."""
         loop = asyncio.get_running_loop()
-        stopping = loop.create_task(self._docker.stop(self._id, self._kill_at - loop.time()))
+        stopping = loop.create_task(self._docker.stop(self._id, self._ending.kill_at - loop.time()))
         try:
             while not stopping.done():
                 await asyncio.wait([stopping], timeout=LOOK)
-                if loop.time() >= self._kill_at and self._killed_at is None and not stopping.done():
+                if loop.time() >= self._ending.kill_at and self._killed_at is None and not stopping.done():
                     self._killed_at = loop.time()
                     with contextlib.suppress(DockerFailed):  # it ended meanwhile
                         await self._docker.kill(self._id)
@@ -243,12 +226,12 @@ class ContainerUnit:
         """The daemon is gone, and containers outlive it: its process is signalled, where it is here and we may."""
         now = asyncio.get_running_loop().time()
         if self.pid is None:
-            if now >= self._kill_at + ASK_LIMIT:
+            if now >= self._ending.kill_at + ASK_LIMIT:
                 raise failure
             return False
         if not self._is_alive():
             return True
-        number = signal.SIGTERM if now < self._kill_at else signal.SIGKILL
+        number = signal.SIGTERM if now < self._ending.kill_at else signal.SIGKILL
         try:
             if number is not self._signalled:  # an engine may take a second SIGTERM for impatience
                 os.kill(self.pid, number)
@@ -264,7 +247,7 @@ class ContainerUnit:
 
     def _give_up_late(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now < self._kill_at:
+        if now < self._ending.kill_at:
             return
         self._killed_at = now if self._killed_at is None else self._killed_at
         if now - self._killed_at > UNKILLABLE_AFTER:
@@ -279,8 +262,3 @@ class ContainerUnit:
 
     def _is_alive(self) -> bool:
         return self.pid is not None and is_alive(self.pid) and identity.start_mark(self.pid) == self._record.mark
-
-    def _report(self, task: asyncio.Task[None]) -> None:
-        """An end that nobody waits for."""
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._log.error("container %s: %s", self._name, failure)

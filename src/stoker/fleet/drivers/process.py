@@ -11,12 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import group
+from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
 from stoker.fleet.drivers.watch import ExitWatch, reap
-
-LOOK = 0.02
-"""Seconds between two looks at the group while it is ending."""
-UNKILLABLE_AFTER = 60.0
-"""Seconds after the first SIGKILL: what still lives then hangs in the kernel (a driver, a dead network disk)."""
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
@@ -55,15 +51,11 @@ class LocalProcess:
         log: logging.Logger,
     ) -> None:
         self.pid = pid
-        self._log = log
-        self._on_gone = on_gone
         self.exited = asyncio.Event()
         self.code: int | None = None
         self._on_exit = on_exit
         self._watch = ExitWatch(pid, self._ended)
-        self._kill_at = float("inf")
-        self._ending: asyncio.Task[None] | None = None
-        self._is_gone = False
+        self._ending = Ending(f"process group {pid}", self._end, on_gone, log)
 
     async def end(self, grace: float) -> None:
         """SIGTERM to the group, `grace` seconds, SIGKILL; returns when nobody of the group is left.
@@ -71,20 +63,11 @@ class LocalProcess:
         A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
         call when everything is gone. Raises StokerError `unkillable` for what survives SIGKILL for a minute.
         """
-        task = self.begin_end(grace)
-        if task is not None:
-            await finish(task)
+        await self._ending.end(grace)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
         """As `end`, without waiting for it; the task is ours. None: it is gone already."""
-        if self._is_gone:
-            return None
-        loop = asyncio.get_running_loop()
-        self._kill_at = min(self._kill_at, loop.time() + grace)
-        if self._ending is None:
-            self._ending = loop.create_task(self._end(), name=f"end-{self.pid}")
-            self._ending.add_done_callback(self._report)
-        return self._ending
+        return self._ending.begin_end(grace)
 
     def release(self) -> None:
         """Stop watching it; it runs on."""
@@ -98,23 +81,18 @@ class LocalProcess:
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         killed_at: float | None = None
-        if loop.time() < self._kill_at:
+        if loop.time() < self._ending.kill_at:
             group.send(self.pid, signal.SIGTERM)
-        try:
-            while not self.exited.is_set() or group.members(self.pid):
-                now = loop.time()
-                if now >= self._kill_at:
-                    # Again at each look: somebody may have forked between the list and the signal.
-                    group.send(self.pid, signal.SIGKILL)
-                    killed_at = now if killed_at is None else killed_at
-                    if now - killed_at > UNKILLABLE_AFTER:
-                        raise self._unkillable()
-                await self._pause(LOOK if self._kill_at <= now else min(LOOK, self._kill_at - now))
-        finally:
-            self._ending = None
+        while not self.exited.is_set() or group.members(self.pid):
+            now, kill_at = loop.time(), self._ending.kill_at
+            if now >= kill_at:
+                # Again at each look: somebody may have forked between the list and the signal.
+                group.send(self.pid, signal.SIGKILL)
+                killed_at = now if killed_at is None else killed_at
+                if now - killed_at > UNKILLABLE_AFTER:
+                    raise self._unkillable()
+            await self._pause(LOOK if kill_at <= now else min(LOOK, kill_at - now))
         reap(self.pid)
-        self._is_gone = True
-        self._on_gone()
 
     async def _pause(self, seconds: float) -> None:
         """At most `seconds`; the leader's end wakes it."""
@@ -125,11 +103,6 @@ class LocalProcess:
             async with asyncio.timeout(seconds):
                 await self.exited.wait()
 
-    def _report(self, task: asyncio.Task[None]) -> None:
-        """A sweep has nobody who waits for it."""
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._log.error("process group %d: %s", self.pid, failure)
-
     def _unkillable(self) -> StokerError:
         left = ", ".join(str(pid) for pid in group.members(self.pid))
         return StokerError(
@@ -137,21 +110,6 @@ class LocalProcess:
             "a restart of the machine may be needed",
             code="unkillable",
         )
-
-
-async def finish(task: asyncio.Task[None]) -> None:
-    """Wait for `task` to its end, whoever cancels the waiting; then pass the cancel on, or what the task raised."""
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    failure = task.exception()
-    if cancelled:
-        raise asyncio.CancelledError from failure
-    if failure is not None:
-        raise failure
 
 
 def describe_exit(code: int | None) -> str:

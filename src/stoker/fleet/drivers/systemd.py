@@ -15,7 +15,8 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet import identity
 from stoker.fleet.drivers import systemctl, unit_states
-from stoker.fleet.drivers.process import describe_exit, finish
+from stoker.fleet.drivers.ending import finish
+from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.drivers.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.drivers.systemd_unit import SystemdUnit
 from stoker.fleet.drivers.unit import Launched

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import unit_states
-from stoker.fleet.drivers.process import UNKILLABLE_AFTER, finish
+from stoker.fleet.drivers.ending import UNKILLABLE_AFTER, Ending, finish
 from stoker.fleet.drivers.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.drivers.unit_states import Seen
 from stoker.fleet.drivers.watch import ExitWatch
@@ -39,15 +39,11 @@ class SystemdUnit:
         self._asked = asked
         self._unit = unit
         self._on_exit = on_exit
-        self._on_gone = on_gone
-        self._log = log
         self._loop = asyncio.get_running_loop()
         self._has_told = False
-        self._is_gone = False
-        self._kill_at = float("inf")
         self._is_late = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Task[None] | None = None
+        self._ending = Ending(unit, self._end, on_gone, log)
         self._following: asyncio.Task[None] | None = None
         self._watch: ExitWatch | None = None
         if pid:
@@ -67,17 +63,12 @@ class SystemdUnit:
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
         """As `end`, without waiting for it; the task is ours. None: it is gone already."""
-        if self._is_gone:
-            return None
-        if (kill_at := self._loop.time() + grace) < self._kill_at:
-            self._kill_at = kill_at
+        task = self._ending.begin_end(grace)
+        if task is not None:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(kill_at, self._is_late.set)
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._end(), name=f"end-{self._unit}")
-            self._ending.add_done_callback(self._report)
-        return self._ending
+            self._timer = self._loop.call_at(self._ending.kill_at, self._is_late.set)
+        return task
 
     def release(self) -> None:
         """Stop watching it; it runs on."""
@@ -130,21 +121,13 @@ class SystemdUnit:
             if seen.active is unit_states.Active.FAILED:
                 await self._asked.reset(self._unit)
         finally:
-            self._ending = None
             stopping.cancel()
             waiting.cancel()
             await asyncio.wait([stopping, waiting])
         self.release()
         if self._following is not None:
             await asyncio.wait([self._following])
-        self._is_gone = True
         self._tell(seen.code)
-        self._on_gone()
-
-    def _report(self, task: asyncio.Task[None]) -> None:
-        """A sweep has nobody who waits for it."""
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            self._log.error("%s: %s", self._unit, failure)
 
     def _unkillable(self) -> StokerError:
         return StokerError(
