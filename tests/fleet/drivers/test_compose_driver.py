@@ -490,19 +490,6 @@ def test_a_health_check_is_among_the_facts_and_a_policy_that_undoes_a_stop_is_wa
     tell(story)
 
 
-def test_what_a_stop_would_run_is_planned_too(tell: Callable[[Story], None]) -> None:
-    async def story(bench: Bench) -> None:
-        bench.install("docker")
-        serve = bench.serve(*RUN, stop_grace=7.0)
-        assert await bench.driver.plan_down(serve) == []
-        await bench.launch(serve)
-        bench.become("paused")
-        stop = ["docker", "stop", "--time", "7", "fast"]
-        assert await bench.driver.plan_down(serve) == [["docker", "unpause", "fast"], stop]
-
-    tell(story)
-
-
 def test_a_container_whose_memory_is_unreadable_counts_as_unknown(tell: Callable[[Story], None]) -> None:
     async def story(bench: Bench) -> None:
         bench.install("docker")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -123,60 +123,3 @@ def test_llama_cpp_tells_it_with_its_properties() -> None:
         assert await memory_verbs.is_asleep(address, "llama.cpp") is False
 
     assert told(Script(), story) == ["/props"]
-
-
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_requests_in_flight_are_given_up_on_command(engine: str) -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        async def hang() -> None:
-            with pytest.raises(http.NoAnswer):
-                await song(address)
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(hang())
-            await server.until(lambda counters: counters.in_flight == 1)
-            await memory_verbs.abort(address, engine)
-
-    told(Script(engine=engine, stall_after=-1), story)
-
-
-def answering(missing: str, then: Callable[[Address], Awaitable[None]]) -> list[str]:
-    """The requests' first lines and bodies, to a server that knows all paths but one."""
-    seen: list[str] = []
-
-    async def main() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            text = (await reader.read(65536)).decode()
-            head, _, body = text.partition("\r\n\r\n")
-            seen.append(f"{head.split(' ')[1]} {body}")
-            status = 404 if text.startswith(f"POST {missing} ") else 200
-            writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n" % status)
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        async with server:
-            await then(Address("127.0.0.1", server.sockets[0].getsockname()[1]))
-
-    asyncio.run(main())
-    return seen
-
-
-def test_a_vllm_without_the_verb_to_abort_is_paused_and_resumed() -> None:
-    seen = answering("/abort_requests", lambda address: memory_verbs.abort(address, "vllm"))
-    assert [line.split()[0] for line in seen] == ["/abort_requests", "/pause?mode=abort", "/resume"]
-
-
-def test_one_request_is_named_and_never_all_given_up_in_its_stead() -> None:
-    assert answering("", lambda address: memory_verbs.abort(address, "sglang", "r1")) == [
-        '/abort_request {"rid": "r1"}'
-    ]
-    assert answering("", lambda address: memory_verbs.abort(address, "vllm", "r1")) == [
-        '/abort_requests {"request_ids": ["r1"]}'
-    ]
-    with pytest.raises(VerbFailed):
-        answering("/abort_requests", lambda address: memory_verbs.abort(address, "vllm", "r1"))
-
-
-def test_an_engine_without_any_verb_to_abort_says_what_does_it() -> None:
-    with pytest.raises(VerbFailed, match="closing their connections does it"):
-        asyncio.run(memory_verbs.abort(Address("127.0.0.1", 1), "llama.cpp"))

@@ -151,21 +151,6 @@ def test_slots_are_predicted_apart(tell: Callable[[Story], None], write: Write) 
     tell(story)
 
 
-def test_what_is_wanted_for_sure_is_brought_in_and_what_runs_is_not(
-    tell: Callable[[Story], None], write: Write
-) -> None:
-    async def story() -> None:
-        a, b = (serve(name, write(f"{name}.gguf", MIB)) for name in "ab")
-        async with kept(a, b, predict=False) as keeper:
-            keeper.started(a)
-            keeper.wants(a)
-            assert read(keeper) == {}
-            keeper.wants(b)
-            await until(lambda: read(keeper) == {"b": MIB})
-
-    tell(story)
-
-
 def test_the_holder_is_told_to_pause_while_anybody_is_busy(
     tell: Callable[[Story], None], write: Write, tmp_path: Path
 ) -> None:
@@ -187,9 +172,6 @@ def test_the_holder_is_told_to_pause_while_anybody_is_busy(
             keeper.left(b)
             await until(lambda: told()[1:] == [Wanted((b.model, a.model), pause=True)])
             assert keeper.statistics().is_paused
-            keeper.wants(b)  # it is warm, and first, already
-            for _ in range(5):
-                await asyncio.sleep(0)
             keeper.busy(False)
             await until(lambda: told()[2:] == [Wanted((b.model, a.model), pause=False)])
 
@@ -293,7 +275,7 @@ def test_sleepers_that_must_end_come_back_to_the_caller(tell: Callable[[Story], 
             assert keeper.left(never, asleep=1) == ("n",)
             assert keeper.left(s, asleep=MIB) == ()
             assert [(one.serve, one.how, one.read) for one in keeper.statistics().warm] == [("s", "asleep", None)]
-            assert keeper.wants(big) == ("s",)
+            assert keeper.left(big) == ("s",)
             assert keeper.gone("s") == ()
 
     tell(story)

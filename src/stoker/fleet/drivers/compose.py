@@ -26,7 +26,6 @@ from stoker.fleet.drivers import up as ups
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
 from stoker.fleet.drivers.containers import (
     HOLDS,
-    STEPS,
     Action,
     Container,
     Made,
@@ -94,14 +93,6 @@ class ContainerDriver:
         if seen.obstacle:
             raise StartFailed(seen.obstacle, code="cannot_start")
         return _steps(serve, seen)
-
-    async def plan_down(self, serve: Serve) -> list[list[str]]:
-        """The commands that a stop would run now; holds nothing: empty. Raises DockerFailed."""
-        name = serve.container or ""
-        found = await self._docker.inspect(name)
-        grace = ["--time", f"{serve.stop_grace:.0f}"]
-        verbs = STEPS[found.state] if found is not None else ()
-        return [["docker", verb, *(grace if verb == "stop" else []), name] for verb in verbs]
 
     async def state(self, record: Record) -> State:
         """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""

@@ -86,32 +86,15 @@ async def is_asleep(address: Address, engine: str) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-async def abort(address: Address, engine: str, request_id: str | None = None) -> None:
-    """Give up one request, or all of them. Raises VerbFailed. A request that just ends may escape: ask again."""
-    if engine == "sglang":
-        what: dict[str, Any] = {"abort_all": True} if request_id is None else {"rid": request_id}
-        await _post(address, engine, "/abort_request", what)
-    elif engine == "vllm":
-        named = {} if request_id is None else {"request_ids": [request_id]}
-        if await _post(address, engine, "/abort_requests", named, may_lack=request_id is None):
-            return
-        await _post(address, engine, "/pause?mode=abort", {})  # builds without the verb: a pause aborts what runs
-        await _post(address, engine, "/resume", {})
-    else:
-        raise VerbFailed(f"engine {engine} has no verb to abort requests: closing their connections does it")
-
-
-async def _post(address: Address, engine: str, path: str, payload: dict[str, Any], may_lack: bool = False) -> bool:
-    """Whether the engine has that verb at all: only asked where `may_lack`. Raises VerbFailed."""
+async def _post(address: Address, engine: str, path: str, payload: dict[str, Any]) -> None:
+    """Raises VerbFailed."""
     try:
         answer = await http.ask(address, path, payload, TIMEOUT)
     except NoAnswer as error:
         raise VerbFailed(f"POST {path}: {error}") from error
     if 200 <= answer.status < 300:
-        return True
+        return
     if answer.status in (404, 405):
-        if may_lack:
-            return False
         raise VerbFailed(f"POST {path} answered {answer.status}: the engine runs without {_NEEDS[engine]}")
     text = answer.body[:_SHOWN].decode("utf-8", "replace")
     raise VerbFailed(f"POST {path} answered {answer.status}: {text or 'nothing more'}")

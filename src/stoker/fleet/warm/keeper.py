@@ -122,10 +122,6 @@ class Keeper:
             commands += self._want(name for name, _ in predictor.expect(self._serves, task_class))
         return self._carry_out(commands)
 
-    def wants(self, serve: Serve) -> tuple[str, ...]:
-        """Somebody knows that it will be needed soon: it takes the place of whatever was predicted."""
-        return self._carry_out(self._want([serve.name]))
-
     def left(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
         """It is in its slot no more. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if its
         own name comes back it may not, and has to be stopped.
