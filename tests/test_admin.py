@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from stoker.admin import Admin
+from stoker.admin import Admin, Looks
 from stoker.domain.access import Key, Paths, Scope, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.fleet.conversations.keeper import Statistics
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import Reply
@@ -29,11 +30,14 @@ class Office(Stage):
     """A stage with the real admin; `reload` is what the next reload answers or raises."""
 
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
+    saved: Statistics | None = None
+    """Of conversations."""
 
     def hire(self, path: Path) -> DecisionLog:
         store = DecisionLog(path / "decisions.db", 100)
         settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
-        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload())
+        looks = Looks(conversations=lambda: self.saved)
+        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), looks)
         self.admin.__dict__.update(
             {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
         )  # the front was given the small one
@@ -80,6 +84,16 @@ async def test_switch_blocks_until_the_serve_is_there_and_unload_until_it_is_gon
     assert stage.fleet.journal[-1] == "ready b"
     assert (await stage.say("unload", {"serve": "b"})).status == 200
     assert stage.fleet.alive == {}
+
+
+@office()
+async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(stage: Office) -> None:
+    client = await stage.client()
+    assert (await client.ask("GET", "/status")).json()["conversations"] is None
+    stage.saved = Statistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
+    assert (await client.ask("GET", "/status")).json()["conversations"] == {
+        "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
+    }  # fmt: skip
 
 
 @office()

@@ -17,6 +17,7 @@ from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet import report
 from stoker.fleet.conductor import Conductor
+from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.keeping import Statistics
 from stoker.fleet.warm import keeper as warm
 from stoker.flow import Flow
@@ -45,6 +46,7 @@ class Looks:
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
     statistics: Callable[[], Mapping[str, Statistics]] = dict
     warm: Callable[[], warm.Statistics | None] = lambda: None
+    conversations: Callable[[], conversations.Statistics | None] = lambda: None
 
 
 class Admin:
@@ -95,6 +97,7 @@ class Admin:
             "slots": report.slots(self._conductor, now),
             "serves": self._serves(now),
             "warm": _warm(self._looks.warm()),
+            "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
             "decisions": {"kept": kept.kept, "dropped": kept.dropped},
         }
@@ -246,6 +249,20 @@ def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
             for one in kept.warm
         ],
     }  # fmt: skip
+
+
+def _conversations(kept: conversations.Statistics | None) -> dict[str, Any] | None:
+    """What is saved of conversations, as /status shows it, and what came of it since the start."""
+    if kept is None:
+        return None
+    return {
+        "files": kept.files,
+        "bytes": kept.size,
+        "saved": kept.saved,
+        "not_saved": kept.not_saved,
+        "restored": kept.restored,
+        "not_restored": kept.not_restored,
+    }
 
 
 def _host(host: str) -> str:

@@ -77,9 +77,8 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        with self._lock:
-            return sum(saved.size for saved in self._index.values())
+        """Bytes. Waits for nobody: /status asks in the loop's thread, and the lock is held while files are removed."""
+        return sum(saved.size for saved in list(self._index.values()))
 
     def find(self, serve: str, conversation: str) -> Saved | None:
         """What is saved of it, unless it is too old."""
