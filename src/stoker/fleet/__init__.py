@@ -1,7 +1,7 @@
 """Carries out what `lease` asked: starts and stops serves, and proves that they are what they should be.
 
 conductor   the scheduler's only caller; tells the fleet what to do and hears what came of it (fetching: who waits for
-            weights; swaps: what is reported of one)
+            weights; swapper: runs swaps; swaps: what is reported of one; recovery: those that were cut off)
 supervisor  the fleet: start, sleep, stop, adopt, close; keeping: the books it works on
 lifecycle   one table: the states of a serve and what may happen in each; held: one serve, from launch to gone
 preflight   what stands in the way of a start (requirements, ports; engines' weights and commands)

@@ -1,27 +1,26 @@
 """Carries out what the lease scheduler decides; its only caller.
 
 `acquire` is synchronous: a Lease when one is free, else a Future that Grant or Reject resolves. One timer is armed for
-WakeAt. Each StartSwap is one task, owned by the conductor: stop the victims, start the target, report what came of it.
+WakeAt. Each StartSwap is one task of the swapper: stop the victims, start the target, report what came of it.
 Between a request and its lease stand no task, no queue and no tick.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.domain.errors import ClientError, OurBug, StokerError
 from stoker.domain.lease import Lease
-from stoker.domain.protocols import Clock, Fleet, Interrupted, Journal, Running
+from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.fetching import Fetching
-from stoker.fleet.swaps import NoJournal, SwapReport, cannot_start, timed
+from stoker.fleet.recovery import Recovery
+from stoker.fleet.swapper import Hears, SwapDone, Swapper
+from stoker.fleet.swaps import NoJournal, SwapReport, cannot_start, needs_force
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed
@@ -56,10 +55,8 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.running: dict[str, Running] = {}
         self.forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
-        self.last_swap: dict[str, SwapReport] = {}
         self.on_exit: Callable[[str, str], None] = lambda name, detail: None
         """Told when a serve has ended by itself, and how; it may park it."""
         self.on_busy: Callable[[bool], None] = lambda busy: None
@@ -69,18 +66,19 @@ class Conductor:
         self._fleet = fleet
         self._clock = clock
         self._on_swap = on_swap
-        self._on_gone = on_gone
-        self._journal: Journal = journal or NoJournal()
-        self._recovering: set[asyncio.Task[None]] = set()
-        self.examining: set[int] = set()
-        """Swaps whose victims are not touched yet: it is looked whether the target can start."""
-        self._looks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
+        journal = journal or NoJournal()
+        hears = Hears(self._swap_done, self._exited, on_gone)
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
+        self._recovery = Recovery(self.scheduler, journal, self.switch)
+        # The swapper's own books, for whoever looks.
+        self.running = self._swapper.running
+        self.examining = self._swapper.examining
+        self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
-        self._swaps: dict[int, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._released = asyncio.Event()
@@ -173,7 +171,9 @@ class Conductor:
         self._carry_out(self.scheduler.on_switch(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
         report = self.last_swap.get(name)
-        return report if report is not None and report is not before else self._nothing(seat)
+        if report is None or report is before:
+            return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")  # there was nothing to do
+        return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
         """Drain and stop; returns when it is gone, also from host memory. On cancel the unload goes on."""
@@ -232,33 +232,9 @@ class Conductor:
             else:
                 log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
                 await self._fleet.stop(name, seat.serve.stop_grace)
-        for swap in self._journal.left():
-            task = self._loop.create_task(self._recover(swap), name=f"recover-{swap.slot}")
-            self._recovering.add(task)
-            task.add_done_callback(self._recovering.discard)
+        self._recovery.begin()
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
-
-    async def _recover(self, swap: Interrupted) -> None:
-        """A swap that was cut off is finished; if that fails, it is undone.
-
-        1. the target was adopted: it had come up                     -> finished
-        2. somebody else of its slot was adopted, or is on its way     -> it was undone, or something newer is wanted
-        3. nothing runs: the target is started; if it does not come up, the first victim that does
-        """
-        seat = self.scheduler.seats.get(swap.target)
-        concerned = [s for name in (swap.target, *swap.victims) if (s := self.scheduler.seats.get(name)) is not None]
-        if seat is not None and all(s.phase is Phase.STOPPED for s in concerned):
-            for name in (swap.target, *swap.victims):
-                if name not in self.scheduler.seats:
-                    continue
-                log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
-                try:
-                    await self.switch(name)
-                    break
-                except StokerError as error:
-                    log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
-        self._journal.end(swap)
 
     async def drain(self, grace: float) -> None:
         """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
@@ -280,7 +256,7 @@ class Conductor:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        tasks = [*self._swaps.values(), *self._recovering, *self._looks]
+        tasks = [*self._swapper.tasks(), *self._recovery.tasks()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -301,13 +277,11 @@ class Conductor:
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
                 case Look(generation, target):
-                    self._look(generation, target)
+                    self._swapper.look(generation, target)
                 case StartSwap():
-                    self._start_swap(command)
+                    self._swapper.start(command)
                 case CancelSwap(generation):
-                    task = self._swaps.get(generation)
-                    if task is not None:
-                        task.cancel()
+                    self._swapper.cancel(generation)
                 case WakeAt(at):
                     self._arm(at)
 
@@ -344,116 +318,18 @@ class Conductor:
         self._timer = None
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
 
-    # -- swaps -----------------------------------------------------------------------------------------------------
-
-    def _start_swap(self, command: StartSwap) -> None:
-        name = command.target or command.victims[0]
-        seat = self.scheduler.seats[name]
-        swap = seat.room.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, seat.room.slot.name, command.victims)
-        report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
-        graces = {victim: self.scheduler.seats[victim].serve.stop_grace for victim in command.victims}
-        serve = seat.serve if command.target is not None else None
-        task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
-        self._swaps[command.generation] = task
-
-    async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
-        """One swap, whatever becomes of it: the scheduler hears of it in every case."""
-        error: StokerError | None = None
-        cancelled = False
-        untouched = serve is not None
-        entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
-        try:
-            with timed(report, "check"), self._examining(report.generation):
-                if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
-                        await asyncio.shield(self._fetching.task(serve.name))
-                    await self._examine(serve, report.victims)
-                    await self._journal.begin(entry)
-            untouched = False
-            with timed(report, "stop"):
-                for victim in graces:
-                    self._gone(victim)
-                stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
-                await asyncio.gather(*stops)
-            if serve is not None:
-                began = time.monotonic()
-                self.running[serve.name] = running = await self._fleet.start(serve, self._exited)
-                took = time.monotonic() - began
-                healthy = min(float(running.facts.get("health_s", took)), took)
-                report.phases.update(start=healthy, ready=took - healthy)
-                report.temperature = running.temperature
-            report.outcome = "ready" if serve is not None else "stopped"
-        except asyncio.CancelledError:
-            cancelled = True
-            report.outcome = "cancelled"
-        except StokerError as failure:
-            error = failure
-        except Exception as bug:
-            log.exception("swap %s broke", report.generation)
-            error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
-        finally:
-            self._swaps.pop(report.generation, None)
-            if error is not None:
-                report.outcome, report.error = "failed", error.message
-                log.warning("serve %s did not start: %s", report.serve, error.message)
-            for name in (report.serve, *report.victims):
-                if name is not None:
-                    self.last_swap[name] = report
-            self._on_swap(report)
-            now = self._clock.now()
-            self._carry_out(self.scheduler.on_swap_done(report.generation, now, error, cancelled, untouched))
-            if entry is not None:
-                self._journal.end(entry)
-
-    @contextlib.contextmanager
-    def _examining(self, generation: int) -> Iterator[None]:
-        self.examining.add(generation)
-        try:
-            yield
-        finally:
-            self.examining.discard(generation)
-
-    def _look(self, generation: int, target: str) -> None:
-        seat = self.scheduler.seats[target]
-        swap = seat.room.swaps[generation]
-        task = self._loop.create_task(
-            self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
-        )
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
-
-    async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
-        """While the victims drain. What is found after the drain, the swap itself finds."""
-        try:
-            await self._examine(serve, victims)
-        except StokerError as error:
-            room, swap = self.scheduler.find_swap(generation)
-            if room is not None and swap is not None and swap.run_at is None:
-                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
-                self.last_swap[serve.name] = report
-                self._on_swap(report)
-                now = self._clock.now()
-                self._carry_out(self.scheduler.on_swap_done(generation, now, error, untouched=True))
-
-    async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
-        """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
-        problems = await self._fleet.examine(serve, victims)
-        if problems:
-            raise cannot_start(serve, problems)
+    def _swap_done(self, done: SwapDone) -> None:
+        self._on_swap(done.report)
+        generation, now = done.report.generation, self._clock.now()
+        self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
     def _exited(self, name: str, detail: str) -> None:
         """The fleet noticed an exit that nobody asked for."""
         log.warning("serve %s ended by itself: %s", name, detail)
-        self._gone(name)
+        self._swapper.gone(name)
         self.on_exit(name, detail)
         code = self._fleet.failure_of(name)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
-
-    def _gone(self, name: str) -> None:
-        running = self.running.pop(name, None)
-        if running is not None:
-            self._on_gone(running.target.host, running.target.port)
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
@@ -461,10 +337,7 @@ class Conductor:
         """Everything that can be known before a running serve is touched. Raises StokerError."""
         serve = seat.serve
         if serve.needs_force and serve.name not in self.forced:
-            reason = f" ({serve.reason})" if serve.reason else ""
-            command = f"stoker slot switch {serve.name} --force"
-            text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` runs it all the same"
-            raise ClientError(text, code="needs_force", status=403, param="model")
+            raise needs_force(serve)
         fit = victims_for(seat)
         if isinstance(fit, Never):
             return  # the scheduler says it better
@@ -472,11 +345,8 @@ class Conductor:
         if problems:
             raise cannot_start(serve, problems)
 
-    def _nothing(self, seat: Seat) -> SwapReport:
-        return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")
-
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, int]:
         """Counts of what is held now; all zero once everything has ended."""
-        return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": len(self._swaps)}
+        return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from stoker.domain.errors import StartFailed
+from stoker.domain.errors import ClientError, StartFailed
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve
 
@@ -42,6 +42,13 @@ class NoJournal:
 
     def left(self) -> list[Interrupted]:
         return []
+
+
+def needs_force(serve: Serve) -> ClientError:
+    reason = f" ({serve.reason})" if serve.reason else ""
+    command = f"stoker slot switch {serve.name} --force"
+    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` runs it all the same"
+    return ClientError(text, code="needs_force", status=403, param="model")
 
 
 def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:

@@ -1,0 +1,56 @@
+"""Swaps that an earlier control plane began and did not end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from stoker.domain.errors import StokerError
+from stoker.domain.protocols import Interrupted, Journal
+from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Phase
+
+log = logging.getLogger("stoker.fleet")
+
+
+class Recovery:
+    """Owned by the conductor. `switch(name)` makes a serve resident; it raises StokerError."""
+
+    def __init__(self, scheduler: Scheduler, journal: Journal, switch: Callable[[str], Awaitable[object]]) -> None:
+        self._scheduler = scheduler
+        self._journal = journal
+        self._switch = switch
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Once everything that still ran is adopted. It goes on by itself."""
+        for swap in self._journal.left():
+            task = asyncio.get_running_loop().create_task(self._recover(swap), name=f"recover-{swap.slot}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """For whoever gives them up: what was not recovered stays in the journal."""
+        return list(self._tasks)
+
+    async def _recover(self, swap: Interrupted) -> None:
+        """A swap that was cut off is finished; if that fails, it is undone.
+
+        1. the target was adopted: it had come up                     -> finished
+        2. somebody else of its slot was adopted, or is on its way     -> it was undone, or something newer is wanted
+        3. nothing runs: the target is started; if it does not come up, the first victim that does
+        """
+        seat = self._scheduler.seats.get(swap.target)
+        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.seats.get(name)) is not None]
+        if seat is not None and all(s.phase is Phase.STOPPED for s in concerned):
+            for name in (swap.target, *swap.victims):
+                if name not in self._scheduler.seats:
+                    continue
+                log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
+                try:
+                    await self._switch(name)
+                    break
+                except StokerError as error:
+                    log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
+        self._journal.end(swap)
