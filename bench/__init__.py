@@ -10,6 +10,8 @@ processes  children that are ended by pid whatever happens; CPU time, memory and
 exchange   one request and its reply as both ends know it (pure)
 upstream   the engine that costs nothing: a server process of its own
 load       the load generator: a process of its own that checks every byte it gets back
+engines    the serves of a bench that swaps: embedded llama.cpp, and a scripted engine with a load time of our choice
+weights    GGUF files for them: tiny ones, and one of any size
 figures    medians, percentiles and tables (pure)
 
 Method, definitions and results: docs/performance.md.

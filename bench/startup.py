@@ -17,11 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench import machine
+from bench import engines, machine
+from bench.engines import Kind
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
-from bench.swap import engines
-from bench.swap.engines import Kind
 from bench.swap.plane import Plane, program
 
 MOST_HELP = 200.0

@@ -1,7 +1,5 @@
 """What a swap costs beyond the engine's own time, and what hysteresis saves: `python -m bench.swap --help`.
 
-engines    the serves: embedded llama.cpp on tiny models, and a scripted engine with a load time of our choice
-weights    the tiny models; the page cache
 plane      `stoker up` with a configuration of ours, and its admin calls
 calls      time to the first token of one request
 alone      the engine's own time: the command that Stoker ran, run again without it

@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import msgspec
 
-from bench import machine
+from bench import engines, machine, weights
+from bench.engines import Kind
 from bench.processes import end_on_sigterm
-from bench.swap import alternate, conversation, engines, phases, report, weights
+from bench.swap import alternate, conversation, phases, report
 from bench.swap.alternate import Alternation
 from bench.swap.conversation import Case
-from bench.swap.engines import Kind
 from bench.swap.phases import Phases
 
 LONG_LOAD = 5.0

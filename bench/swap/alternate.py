@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.engines import Kind
 from bench.swap import calls
-from bench.swap.engines import Kind
 from bench.swap.plane import Plane
 
 THINK = 0.3

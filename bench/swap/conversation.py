@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from bench.swap import calls, engines
-from bench.swap.engines import Kind
+from bench import engines
+from bench.engines import Kind
+from bench.swap import calls
 from bench.swap.plane import Plane
 
 LETTERS = 8_000

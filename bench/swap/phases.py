@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-from bench.swap import alone, engines, weights
+from bench import engines
+from bench.engines import Kind
+from bench.swap import alone
 from bench.swap.alone import Own
-from bench.swap.engines import Kind
 from bench.swap.plane import Plane
+from stoker.fleet.warm import residency
 
 LOADED = 10
 """Requests to a loaded serve per round."""
@@ -88,6 +90,9 @@ def _round(plane: Plane, kind: Kind, folder: Path, with_switch: bool) -> Round:
 
 
 def _drop(kind: Kind) -> float | None:
-    shares = [weights.drop_from_page_cache(path) for path in kind.weights]
+    """The largest share of a file that is still in the page cache; None where it cannot be told."""
+    for path in kind.weights:
+        residency.evict(str(path))
+    shares = [residency.share(str(path)) for path in kind.weights]
     known = [share for share in shares if share is not None]
     return max(known) if len(known) == len(shares) else None

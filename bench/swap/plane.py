@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import engines
+from bench.engines import Kind
 from bench.processes import Child, free_port
-from bench.swap import calls, engines
+from bench.swap import calls
 from bench.swap.alone import Command, command_of
-from bench.swap.engines import Kind
 
 
 def program() -> str | None:

@@ -1,6 +1,5 @@
 """What it is worth that weights are in memory: `python -m bench.warm --help`.
 
-weights  a GGUF file of any size, random, that loads at the speed of the disk or of memory
 holder   Stoker's own holder, brought in from outside: it makes the file warm
 rounds   cold, warm, hot: one swap each through `stoker up`, the page cache checked before
 speeds   what this machine can do at best: memory to memory, disk to memory

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench import machine
+from bench import machine, weights
 from bench.processes import end_on_sigterm
 from bench.swap import calls
-from bench.swap import weights as tiny
-from bench.warm import report, rounds, speeds, weights
+from bench.warm import report, rounds, speeds
 
 QUICK = 2**28
 _UNITS = {"MiB": 2**20, "GiB": 2**30}
@@ -85,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _measure(folder: Path, size: int, runs: int) -> tuple[list[rounds.Round], speeds.Speeds, int]:
     big, small = folder / "big.gguf", folder / "small.gguf"
     _say(f"writing {size >> 20} MiB of random weights")
-    weights.write(big, size)
-    tiny.write_random(small, 0)
+    weights.write_large(big, size)
+    weights.write_random(small, 0)
     seen = rounds.measure(big, small, folder / "plane", runs, _say)
     return seen, speeds.measure(big), big.stat().st_size
 

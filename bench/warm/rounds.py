@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from bench.swap import engines
-from bench.swap.engines import Kind
+from bench import engines
 from bench.swap.plane import Plane
 from bench.warm.holder import Holder
 from stoker.fleet.warm import residency
@@ -53,29 +50,9 @@ class Round(msgspec.Struct, frozen=True):
     """The switch to a model of half a megabyte: what a start takes that loads nothing."""
 
 
-def kind(big: Path, small: Path) -> Kind:
-    """Two serves in one slot."""
-    threads = len(os.sched_getaffinity(0))
-    serves = "".join(
-        f"""
-[[serve]]
-name = "{name}"
-engine = "llama.cpp"
-embedded = true
-model = {json.dumps(str(path))}
-slot = "gpu0"
-context = 256
-parallel = 1
-threads = {threads}
-"""
-        for name, path in (("big", big), ("small", small))
-    )
-    return Kind("warm", "embedded llama.cpp, random weights", serves, (big, small))
-
-
 def measure(big: Path, small: Path, folder: Path, runs: int, say: Callable[[str], None]) -> list[Round]:
     """Raises RuntimeError if a start is not as cold, or as warm, as it is to be."""
-    with Plane(kind(big, small), folder, engines.HYSTERESIS_OFF + NO_POOL) as plane:
+    with Plane(engines.loading(big, small), folder, engines.HYSTERESIS_OFF + NO_POOL) as plane:
         plane.switch("big")
         plane.switch("small")  # not counted: the interpreter's files come from disk
         rounds = []

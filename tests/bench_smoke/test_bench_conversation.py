@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench.swap import report, weights
+from bench import weights
+from bench.swap import report
 from bench.swap.conversation import Case, Round, Seen
 
 

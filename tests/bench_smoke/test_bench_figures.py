@@ -6,14 +6,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from bench import figures, processes
+from bench import engines, figures, processes
 from bench.figures import Spread
 from bench.load import Result
 from bench.overhead import report
 from bench.overhead.gateways import GATEWAYS, Launch, Missing, Site
 from bench.overhead.rounds import Memory, Record, Run
 from bench.overhead.scenarios import scenarios
-from bench.swap import alone, engines
+from bench.swap import alone
 from bench.swap import report as swap_report
 from bench.swap.alone import Command, Own
 from bench.swap.alternate import Alternation

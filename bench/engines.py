@@ -1,15 +1,17 @@
-"""The serves of a swap bench, as configuration text."""
+"""The serves of a bench that swaps, as configuration text."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 
 class Kind(NamedTuple):
-    """Two serves, `a` and `b`, in one slot. `weights` is empty for the scripted engine."""
+    """Two serves in one slot, `a` and `b` where nothing else is said. `weights` is empty for the scripted engine."""
 
     name: str
     title: str
@@ -19,26 +21,27 @@ class Kind(NamedTuple):
 
 def llama(weights: tuple[Path, Path], about: str) -> Kind:
     """Embedded llama.cpp."""
-    serves = "".join(
-        f"""
-[[serve]]
-name = "{name}"
-engine = "llama.cpp"
-embedded = true
-model = {json.dumps(str(path))}
-slot = "gpu0"
-context = 512
-parallel = 1
-threads = 1
-"""
-        for name, path in zip("ab", weights, strict=True)
-    )
+    serves = _llama(zip("ab", weights, strict=True), "context = 512\nparallel = 1\nthreads = 1")
     return Kind("llama.cpp", f"embedded llama.cpp, {about}", serves, weights)
 
 
 def talking(weights: tuple[Path, Path], keep: bool) -> Kind:
     """Embedded llama.cpp with a context of 16,384 tokens; `keep`: conversations are saved at a swap."""
-    serves = "".join(
+    kept = "true" if keep else "false"
+    keys = f"context = 16384\nparallel = 1\nkeep_conversations = {kept}"
+    serves = _llama(zip("ab", weights, strict=True), keys)
+    return Kind(f"conversation-{'kept' if keep else 'lost'}", "random weights, context 16,384", serves, weights)
+
+
+def loading(big: Path, small: Path) -> Kind:
+    """Embedded llama.cpp on every core, as `big` and `small`."""
+    keys = f"context = 256\nparallel = 1\nthreads = {len(os.sched_getaffinity(0))}"
+    serves = _llama((("big", big), ("small", small)), keys)
+    return Kind("warm", "embedded llama.cpp, random weights", serves, (big, small))
+
+
+def _llama(serves: Iterable[tuple[str, Path]], keys: str) -> str:
+    return "".join(
         f"""
 [[serve]]
 name = "{name}"
@@ -46,13 +49,10 @@ engine = "llama.cpp"
 embedded = true
 model = {json.dumps(str(path))}
 slot = "gpu0"
-context = 16384
-parallel = 1
-keep_conversations = {"true" if keep else "false"}
+{keys}
 """
-        for name, path in zip("ab", weights, strict=True)
+        for name, path in serves
     )
-    return Kind(f"conversation-{'kept' if keep else 'lost'}", "random weights, context 16,384", serves, weights)
 
 
 def scripted(load: float, service: float) -> Kind:
