@@ -160,7 +160,13 @@ class Application:
         self.conductor.on_exit = self._exited
         self.conductor.on_busy = self.warm.busy
         self.conductor.on_operator = self.dog.forget
-        looks = Looks(self.events.recent, self.dog.report, supervisor.statistics, self.warm.statistics)
+        looks = Looks(
+            self.events.recent,
+            self.dog.report,
+            supervisor.statistics,
+            self.warm.statistics,
+            self.conversations.statistics,
+        )
         self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload, looks)
         self.front = Front(self.flow, Door(settings.front_door), self.admin)
         gc.collect()
