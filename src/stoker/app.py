@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import hmac
 import logging
 import os
 import socket
@@ -46,6 +47,7 @@ from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.lease.state import Phase
 from stoker.request.relay.pool import Pool
+from stoker.request.translate.thinking import Signer
 from stoker.store.active import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
@@ -151,7 +153,15 @@ class Application:
         self.conductor.forced |= self._force
         names = Names(settings.serves)
         self.flow = Flow(
-            settings.front_door, names, self.conductor, self.pool, clock, self._seal, self._note, self.conversations
+            settings.front_door,
+            names,
+            self.conductor,
+            self.pool,
+            clock,
+            self._seal,
+            self._note,
+            self.conversations,
+            self._thinking_signer(),
         )
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
@@ -195,6 +205,11 @@ class Application:
             self.store.close()
         self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
         return 0
+
+    def _thinking_signer(self) -> Signer:
+        """Signs what local models thought; what it signed before the key was rotated is still its own."""
+        keys = (self._state.signing_key(), self._state.earlier_signing_key())
+        return Signer(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
 
     def _uvicorn(self) -> uvicorn.Config:
         return uvicorn.Config(

@@ -2,7 +2,8 @@
 
     accept   who is it, what is asked, how large is it            -> Caller, Route, body
     codec    what does the body say                               -> Top
-    decide   which serve is meant, and does it speak this         -> Serve
+    decide   which serve is meant                                 -> Serve
+    speech   as it came, or in another dialect                    -> Form
     lease    may it run now                                       -> Lease, at once or after a wait
     relay    the upstream call, streamed both ways
     finally  the lease is released, the decision sealed: here and nowhere else
@@ -19,10 +20,11 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from stoker.call import Call, Leases
 from stoker.domain.access import FrontDoor
-from stoker.domain.conversation import ConversationKeeper, Stay
+from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
@@ -32,79 +34,24 @@ from stoker.domain.serve import Serve
 from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
-from stoker.request.codec.edits import edit
 from stoker.request.codec.peek import Top, peek
 from stoker.request.decide.context import check_context, may_exceed
-from stoker.request.decide.names import Names, check_dialect
+from stoker.request.decide.dialects import dialect_for
+from stoker.request.decide.names import Names
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Pool
 from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.relay.tokens import count
+from stoker.request.translate.thinking import Signer
+from stoker.speech import Form, Speech
 
 log = logging.getLogger("stoker.flow")
 NOTICED_WITHIN = 0.05
 """Seconds after which the end of a serve's process has been noticed."""
 Found = TypeVar("Found")
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
-
-
-class Leases(Protocol):
-    """What flow needs of the conductor."""
-
-    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
-
-    def failure(self, name: str) -> str:
-        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
-
-
-class Call:
-    """One request under way."""
-
-    __slots__ = (
-        "asking", "began", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting", "wire",
-    )  # fmt: skip
-
-    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
-        self.wire = wire
-        self.reply = reply
-        self.decision = decision
-        self.began = began
-        self.lease: Lease | None = None
-        self.waiting: asyncio.Future[Lease] | None = None
-        self.asking: asyncio.Task[Any] | None = None
-        """What the engine is asked before the call."""
-        self.stay: Stay | None = None
-        self.relay: Relay | None = None
-        self.is_left = False
-        self.ending: Exception | None = None
-
-    def end(self, error: Exception) -> None:
-        """End the request wherever it stands: at once while it waits or talks to a serve, else at its next step."""
-        if self.ending is None:
-            self.ending = error
-        if self.relay is not None:
-            self.relay.end(error)
-        elif self.waiting is not None and not self.waiting.done():
-            self.waiting.set_exception(error)
-        elif self.asking is not None:
-            self.asking.cancel()
-
-    def cut(self, reason: str) -> None:
-        """The lease was taken away before the serve was called."""
-        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
-
-    def leave(self) -> None:
-        """The client is gone: whatever the request stands at ends now."""
-        self.is_left = True
-        self.end(ClientLeft())
-
-    def check(self) -> None:
-        """Raises what the request was ended with, if it was."""
-        if self.ending is not None:
-            raise self.ending
 
 
 class Flow:
@@ -120,6 +67,7 @@ class Flow:
         seal: Callable[[Decision], None],
         note: Callable[[str, str], None] = lambda serve, text: None,
         conversations: ConversationKeeper | None = None,
+        signer: Signer | None = None,
     ) -> None:
         self.names = names
         self.front_door = front_door
@@ -131,6 +79,7 @@ class Flow:
         self._seal = seal
         self._note = note
         self._conversations = conversations
+        self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -161,24 +110,26 @@ class Flow:
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         limit = self.front_door.body_limit
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
-        top = peek(body)
+        top = peek(body, endpoint.streams_unasked)
         serve = self._decide(call, caller, endpoint, top)
+        form = self._form(call, serve, endpoint, top, body)
         try:
-            await self._serve(call, serve, endpoint, top, body)
+            await self._serve(call, serve, form)
         except StokerError as error:
             instead = await self._fallback(call, caller, serve, endpoint, error)
             if instead is None:
                 raise
-            await self._serve(call, instead, endpoint, top, body)
+            await self._serve(call, instead, self._form(call, instead, endpoint, top, body))
 
-    async def _serve(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
-        if endpoint.generates and may_exceed(serve.context, len(body), top.output_budget()):
-            await self._check_context(call, serve, endpoint, top, body)
+    async def _serve(self, call: Call, serve: Serve, form: Form) -> None:
+        endpoint = form.endpoint
+        if endpoint.generates and may_exceed(serve.context, len(form.body), form.top.output_budget()):
+            await self._check_context(call, serve, form)
         lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
         try:
             if serve.keep_conversations:
-                await self._settle(call, endpoint, serve, lease, body)
-            await self._send(call, endpoint, lease, top, body)
+                await self._settle(call, serve, lease, form)
+            await self._send(call, lease, form)
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
@@ -187,8 +138,8 @@ class Flow:
             await asyncio.sleep(NOTICED_WITHIN)
             lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
             if serve.keep_conversations:
-                await self._settle(call, endpoint, serve, lease, body)
-            await self._send(call, endpoint, lease, top, body)
+                await self._settle(call, serve, lease, form)
+            await self._send(call, lease, form)
 
     async def _pass(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
         lease = self._lease_now(call, serve, counted) or await self._lease_later(call)
@@ -265,16 +216,22 @@ class Flow:
         decision.stream = bool(top.stream)
         if top.stream and endpoint.streams:
             call.reply.expect_stream(self.front_door.commit_after, self.front_door.keep_alive)
-        serve = self.names.resolve(top.model, caller.may_use)
+        return self.names.resolve(top.model, caller.may_use)
+
+    def _form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> Form:
+        """The request as this serve gets it; it is this serve's from here on."""
+        decision = call.decision
         try:
-            check_dialect(serve, endpoint.dialect, endpoint.path)
+            form = self._speech.form(serve, endpoint, top, body)
         except StokerError as error:
-            decision.candidates = [Candidate(serve.name, error.code)]
+            decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
-        decision.candidates = [Candidate(serve.name)]
+        if not decision.candidates:
+            decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
-        call.reply.headers.append((b"x-stoker-serve", serve.name.encode()))
-        return serve
+        decision.translation = ""
+        call.reply.tell(b"x-stoker-serve", serve.name.encode())
+        return form
 
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
@@ -292,37 +249,32 @@ class Flow:
         call.check()
         try:
             instead = self.names.resolve(serve.fallback, caller.may_use)
-            check_dialect(instead, endpoint.dialect, endpoint.path)
+            dialect_for(instead, endpoint.dialect, endpoint.path)
         except StokerError:
             return None  # the first error says more
-        decision, headers = call.decision, call.reply.headers
-        decision.candidates = [Candidate(serve.name, code), Candidate(instead.name)]
-        decision.serve = instead.name
-        headers.remove((b"x-stoker-serve", serve.name.encode()))
-        headers += [
-            (b"x-stoker-serve", instead.name.encode()),
-            (b"x-stoker-fallback", f"{serve.name}: {code}".encode()),
-        ]
+        call.decision.candidates = [Candidate(serve.name, code), Candidate(instead.name)]
+        call.reply.tell(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
         return instead
 
-    async def _check_context(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> None:
+    async def _check_context(self, call: Call, serve: Serve, form: Form) -> None:
         """Ask the engine to count before a place is taken; a cold serve is loaded first. Unknown counts pass."""
         lease = self._lease_now(call, serve, counted=False) or await self._lease_later(call)
         try:
-            asked = edit(body, top, endpoint.dialect, lease.target.served_name).body
-            tokens = await self._ask(call, count(self._pool, lease.target, endpoint.dialect, asked))
+            asked = form.edited(lease.target.served_name).body
+            tokens = await self._ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
         finally:
             lease.release()
             call.lease = None
         call.check()
+        form.tokens = tokens
         if tokens is not None and serve.context is not None:
-            check_context(serve.name, serve.context, tokens, top.output_budget())
+            check_context(serve.name, serve.context, tokens, form.top.output_budget())
 
-    async def _settle(self, call: Call, endpoint: Endpoint, serve: Serve, lease: Lease, body: bytes) -> None:
+    async def _settle(self, call: Call, serve: Serve, lease: Lease, form: Form) -> None:
         """Where conversations are kept: a sequence of the engine for this one, with what was saved of it."""
         keeper = self._conversations
-        if keeper is not None and endpoint.generates:
-            call.stay = keeper.begin(serve, lease.target, call.decision.key, endpoint.dialect, body)
+        if keeper is not None and form.endpoint.generates:
+            call.stay = keeper.begin(serve, lease.target, call.decision.key, form.endpoint.dialect, form.body)
             if call.stay is not None:
                 lease.on_cut = call.cut
                 await self._ask(call, call.stay.prepare())
@@ -365,15 +317,18 @@ class Flow:
         call.check()
         return lease
 
-    def _send(self, call: Call, endpoint: Endpoint, lease: Lease, top: Top, body: bytes) -> Outcome:
+    def _send(self, call: Call, lease: Lease, form: Form) -> Outcome:
+        target = lease.target
         sequence = call.stay.sequence if call.stay is not None else None
-        edited = edit(body, top, endpoint.dialect, lease.target.served_name, sequence)
-        if edited.changes and not call.decision.translation:
-            call.decision.translation = ",".join(edited.changes)
-            call.reply.headers.append((b"x-stoker-translation", call.decision.translation.encode()))
-        plain = bool(top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
-        head = request_head(b"POST", endpoint.path, lease.target, call.wire.given, len(edited.body), plain)
-        return self._relay(call, lease).send(lease.target, head, edited.body, endpoint.dialect, edited.remove_usage)
+        edited = form.edited(target.served_name, sequence)
+        words = (*form.words, *edited.changes)
+        if words and not call.decision.translation:
+            call.decision.translation = ",".join(words)
+            call.reply.tell(b"x-stoker-translation", call.decision.translation.encode())
+        answer = self._speech.answer(form, target, call.decision.id, words)
+        head = self._speech.head(form, target, call.wire.given, len(edited.body))
+        relay = self._relay(call, lease)
+        return relay.send(target, head, edited.body, form.endpoint.dialect, edited.remove_usage, answer)
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         relay = call.relay = Relay(call.reply, self._pool, self._limits)
@@ -391,6 +346,8 @@ class Flow:
             usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
+            if relay.answer is not None:
+                decision.translation = relay.answer.told().decode()
             if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
         stay, call.stay = call.stay, None

@@ -15,10 +15,11 @@ from typing import Any
 import msgspec
 
 from stoker.admin import Admin
+from stoker.call import Call
 from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
-from stoker.flow import Call, Flow
+from stoker.flow import Flow
 from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, require
 from stoker.request.accept.routes import Kind, Route, Routes

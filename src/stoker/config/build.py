@@ -15,14 +15,16 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.positions import Path as KeyPath
 from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.secrets import read_secret
+from stoker.config.translation import build_translation
 from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
+from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": frozenset(Dialect),
-    "sglang": frozenset(Dialect),
+    "vllm": ANY_SPOKEN,
+    "sglang": ANY_SPOKEN,
     "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
 }
 """What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
@@ -179,7 +181,9 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         canary=table.canary,
         base_url=table.base_url,
         key=key,
+        key_header=table.key_header or ("x-api-key" if dialects == {Dialect.MESSAGES} else "authorization"),
         dialects=dialects,
+        translation=build_translation(table.translation, table.base_url),
         memory=table.memory,
         keep_loaded=table.keep_loaded,
         idle_unload=table.idle_unload,

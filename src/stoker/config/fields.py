@@ -7,13 +7,21 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from stoker.config import checks, later, units
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import SPOKEN, Dialect
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
 DRIVERS = ("process", "compose", "systemd", "external")
 WARMTH = ("auto", "pin", "never")
 SCOPES = ("inference", "observe", "admin")
 AUTH = ("keys", "none")
+KEY_HEADERS = ("authorization", "x-api-key")
+SYSTEM_TURNS = ("keep", "append")
+SWITCHES = ("template", "effort", "none")
+THINKING = ("reasoning_content", "reasoning", "none")
+PREFILLS = ("native", "continue", "refuse")
+TOOL_IDS = ("any", "short")
+LIMITS = ("max_tokens", "max_completion_tokens")
+DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 
@@ -27,9 +35,16 @@ def _lists(item: dict[str, Any]) -> dict[str, Any]:
 
 Engine = Annotated[str, BeforeValidator(checks.one_of(ENGINES)), _schema(enum=list(ENGINES))]
 DriverWord = Annotated[str, BeforeValidator(checks.one_of(DRIVERS, later.DRIVERS)), _schema(enum=list(DRIVERS))]
-DialectWord = Annotated[str, BeforeValidator(checks.one_of(Dialect)), _schema(enum=list(Dialect))]
+DialectWord = Annotated[str, BeforeValidator(checks.one_of(DIALECTS)), _schema(enum=list(DIALECTS))]
 ScopeWord = Annotated[str, BeforeValidator(checks.one_of(SCOPES)), _schema(enum=list(SCOPES))]
 WarmthWord = Annotated[str, BeforeValidator(checks.one_of(WARMTH)), _schema(enum=list(WARMTH))]
+SystemTurnsWord = Annotated[str, BeforeValidator(checks.one_of(SYSTEM_TURNS)), _schema(enum=list(SYSTEM_TURNS))]
+SwitchWord = Annotated[str, BeforeValidator(checks.one_of(SWITCHES)), _schema(enum=list(SWITCHES))]
+ThinkingWord = Annotated[str, BeforeValidator(checks.one_of(THINKING)), _schema(enum=list(THINKING))]
+PrefillWord = Annotated[str, BeforeValidator(checks.one_of(PREFILLS)), _schema(enum=list(PREFILLS))]
+ToolIdsWord = Annotated[str, BeforeValidator(checks.one_of(TOOL_IDS)), _schema(enum=list(TOOL_IDS))]
+LimitWord = Annotated[str, BeforeValidator(checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
+KeyHeaderWord = Annotated[str, BeforeValidator(checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]
 AuthWord = Annotated[str, BeforeValidator(checks.one_of(AUTH)), _schema(enum=list(AUTH))]
 StatusWord = Annotated[str, BeforeValidator(checks.status), _schema(pattern=STATUS_FORM)]
 

@@ -5,9 +5,9 @@ Defaults are written as they would be in the file, so that the JSON schema shows
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from stoker.config.fields import (
     Argument,
@@ -22,6 +22,7 @@ from stoker.config.fields import (
     DriverWord,
     Duration,
     Engine,
+    KeyHeaderWord,
     Name,
     NeverDuration,
     Origin,
@@ -42,17 +43,8 @@ from stoker.config.fields import (
     VariableName,
     WarmthWord,
 )
-
-
-def setting(default: Any, meaning: str) -> Any:
-    """A key of the file. None: it may be left out, and the meaning says what happens then."""
-    return Field(default=default, description=meaning, validate_default=default is not None)
-
-
-class Section(BaseModel):
-    """A table that knows its keys."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+from stoker.config.section import Section, setting
+from stoker.config.translation import TranslationTable
 
 
 class KeyTable(Section):
@@ -202,6 +194,12 @@ class ServeTable(Section):
         "What it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang `embeddings` "
         "and `rerank` too; openai `chat`, `completions`.",
     )
+    key_header: KeyHeaderWord | None = setting(
+        None,
+        "Which header carries `key`: `authorization` (as a bearer) or `x-api-key`. Default: `x-api-key` for a serve "
+        "that speaks `messages` alone.",
+    )
+    translation: TranslationTable = setting(TranslationTable(), "How other dialects are written for it.")
     memory: Size | None = setting(None, "What it takes of its slot's `memory`; required there.")
     keep_loaded: bool = setting(False, "Started at once and never a victim of a swap.")
     idle_unload: NeverDuration = setting("never", "Stopped after this long without a request.")

@@ -15,6 +15,14 @@ class Dialect(StrEnum):
     RERANK = "rerank"
     RESPONSES = "responses"
     MESSAGES = "messages"
+    OLLAMA_CHAT = "ollama-chat"
+    """Ollama's `/api/chat`: only clients speak it."""
+    OLLAMA_GENERATE = "ollama-generate"
+    """Ollama's `/api/generate`: only clients speak it."""
+
+
+SPOKEN: frozenset[Dialect] = frozenset(Dialect) - {Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE}
+"""What a serve can speak; the others are translated for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,8 @@ class Endpoint:
     dialect: Dialect
     generates: bool = True
     streams: bool = True
+    streams_unasked: bool = False
+    """Whether a request that does not say so wants a stream."""
 
 
 ENDPOINTS: dict[str, Endpoint] = {
@@ -41,5 +51,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/responses", Dialect.RESPONSES),
         Endpoint("/v1/messages", Dialect.MESSAGES),
         Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),
+        Endpoint("/api/chat", Dialect.OLLAMA_CHAT, streams_unasked=True),
+        Endpoint("/api/generate", Dialect.OLLAMA_GENERATE, streams_unasked=True),
     )
 }

@@ -17,6 +17,8 @@ class Target:
     served_name: str
     key: str | None = None
     tls: bool = False
+    key_header: str = "authorization"
+    """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 
 
 class Lease:

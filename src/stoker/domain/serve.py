@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import SPOKEN, Dialect
 
 
 class Driver(StrEnum):
@@ -105,6 +105,20 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
+class Translation:
+    """How a serve is written to in a dialect that the client did not use."""
+
+    strict: bool = False
+    """What would be lost is refused instead."""
+    always: frozenset[Dialect] = frozenset()
+    """Dialects that it speaks, but not well enough: requests in them are translated all the same."""
+    cloud: bool = False
+    """Somebody else runs it: it knows no settings of local engines, and takes only thinking that it signed itself."""
+    traits: Mapping[str, object] = field(default_factory=dict)
+    """What it is like, by the names of `translate.traits.Traits`; what is left out is as usual for its engine."""
+
+
+@dataclass(frozen=True, slots=True)
 class SwapPolicy:
     """How a slot changes its resident. None means: follow the measured swap time (`auto`)."""
 
@@ -132,7 +146,7 @@ class Slot:
 IN_PLACE = frozenset(
     ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
      "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
-     "min_tokens_per_second")
+     "min_tokens_per_second", "translation")
 )  # fmt: skip
 
 
@@ -172,7 +186,10 @@ class Serve:
     base_url: str | None = None
     """External serves: `http://host:port/v1`."""
     key: Secret | None = None
-    dialects: frozenset[Dialect] = frozenset(Dialect)
+    key_header: str = "authorization"
+    """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
+    dialects: frozenset[Dialect] = SPOKEN
+    translation: Translation = Translation()
     memory: int | None = None
     keep_loaded: bool = False
     idle_unload: float | None = None

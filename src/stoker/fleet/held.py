@@ -63,7 +63,15 @@ class Held:
     def running(self, facts: dict[str, str | int | float]) -> Running:
         address = self.address
         served_name = self.serve.served_name or self.serve.name
-        target = Target(address.host, address.port, address.base_path, served_name, address.key, address.tls)
+        target = Target(
+            address.host,
+            address.port,
+            address.base_path,
+            served_name,
+            address.key,
+            address.tls,
+            address.key_header,
+        )
         pid = self.unit.pid if self.unit is not None else None
         return Running(self.serve, target, pid, self.started_at, facts, self.temperature)
 

@@ -11,7 +11,7 @@ from stoker.domain.errors import OurBug, StartFailed, StokerError
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet import obituary, preflight
-from stoker.fleet.drivers.external import START_LIMIT, ExternalWatch, address_of
+from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
 from stoker.fleet.held import Held, OnExit
@@ -205,7 +205,8 @@ class Supervisor(Keeping):
             await self._stop(held, 0.0)
             raise
         readiness = Readiness(serve, held.address, self._clock, held.ended)
-        held.watch = ExternalWatch(serve.name, readiness.is_healthy, lambda: self._lost(held, readiness))
+        slowest = CLOUD_LOOK if serve.translation.cloud else SLOWEST_LOOK
+        held.watch = ExternalWatch(serve.name, readiness.is_healthy, lambda: self._lost(held, readiness), slowest)
         ready = round(self._clock.now() - began, 4)
         return held.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 

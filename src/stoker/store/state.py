@@ -94,6 +94,11 @@ class StateDir:
         self.prepare()
         return signing.read_or_make(self.path / "signing.key")
 
+    def earlier_signing_key(self) -> bytes | None:
+        """The key before that one, if it was rotated: moved to `signing.key.previous`. StokerError as above."""
+        path = self.path / "signing.key.previous"
+        return signing.read_or_make(path) if path.exists() else None
+
     def _try_lock(self, path: Path) -> int | None:
         """The locked handle, or None if the file was deleted while it was being locked: try again."""
         try:

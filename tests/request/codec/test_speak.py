@@ -140,10 +140,29 @@ def test_an_error_event_in_a_responses_stream_is_read_by_the_openai_sdk() -> Non
     assert any("it broke" in text for text in told)
 
 
+OLLAMA = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE)
+
+
+@pytest.mark.parametrize("dialect", OLLAMA)
+def test_an_error_is_a_text_to_clients_of_ollama(dialect: Dialect) -> None:
+    status, headers, body = said(CapacityError("come again", code="draining", retry_after=2.0), dialect)
+    assert (status, json.loads(body)) == (503, {"error": "come again"})
+    assert dict(headers)[b"retry-after"] == b"2"
+    assert error_event(UpstreamError("it broke"), dialect, "r") == b'{"error":"it broke"}\n'
+
+
+def test_a_ping_to_clients_of_ollama_is_a_line_that_says_nothing() -> None:
+    chat, generate = (json.loads(ping(dialect)) for dialect in OLLAMA)
+    empty = {"model": "", "created_at": "1970-01-01T00:00:00Z", "done": False}
+    assert chat == empty | {"message": {"role": "assistant", "content": ""}}
+    assert generate == empty | {"response": ""}
+
+
 @pytest.mark.parametrize("dialect", [*Dialect, None])
 def test_what_is_written_into_a_stream_is_one_whole_event(dialect: Dialect | None) -> None:
+    end = b"\n" if dialect in OLLAMA else b"\n\n"
     hostile = StokerError("line\n\ndata: [DONE]\r\n\r\nend")
     for event in (error_event(hostile, dialect, "r"), ping(dialect)):
-        assert event.endswith(b"\n\n")
-        assert event.count(b"\n\n") == 1
+        assert event.endswith(end)
+        assert event.count(end) == 1
         assert b"\r" not in event

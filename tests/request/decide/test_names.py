@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.request.decide.names import Names, check_dialect
+from stoker.request.decide.names import Names
 
 FAST = Serve("fast", served_name="org/spark", aliases=("gpt-4o-mini",))
 BIG = Serve("big")
@@ -51,13 +51,3 @@ def test_who_may_not_use_a_serve_cannot_tell_that_it_is_there() -> None:
 def test_the_list_holds_what_the_caller_may_use_in_order() -> None:
     assert NAMES.listed(everything) == [("fast", FAST), ("org/spark", FAST), ("gpt-4o-mini", FAST), ("big", BIG)]
     assert NAMES.listed(only_big) == [("big", BIG)]
-
-
-def test_a_serve_that_does_not_speak_the_dialect_says_what_it_speaks() -> None:
-    serve = Serve("s", dialects=frozenset({Dialect.MESSAGES, Dialect.CHAT}))
-    check_dialect(serve, Dialect.CHAT, "/v1/chat/completions")
-    with pytest.raises(ClientError, match="speaks chat, messages") as caught:
-        check_dialect(serve, Dialect.RERANK, "/v1/rerank")
-    assert caught.value.status == 400
-    with pytest.raises(ClientError, match="speaks nothing"):
-        check_dialect(Serve("s", dialects=frozenset()), Dialect.CHAT, "/v1/chat/completions")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.lease import Target
+from stoker.request.codec.frames import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers, request_head
 
@@ -50,11 +51,11 @@ def test_retry_after_of_a_busy_serve_is_kept_within_reason() -> None:
 
 
 def test_a_frame_that_is_the_callers_fault_keeps_its_words_shortened() -> None:
-    error = faults.from_frame({"error": {"code": 413, "message": "w" * 5000}})
+    error = as_error({"error": {"code": 413, "message": "w" * 5000}})
     assert (error.status, len(error.message)) == (413, 1000)
     for other in (
         {"error": {"code": 413}},
         {"error": {"code": "413", "message": "m"}},
         {"type": "error", "message": "m"},
     ):
-        assert faults.from_frame(other).status == 502
+        assert as_error(other).status == 502

@@ -14,6 +14,8 @@ START_LIMIT = 5.0
 """Seconds that a start may take at most: either it runs or it does not."""
 FIRST_LOOK = 0.02
 SLOWEST_LOOK = 0.5
+CLOUD_LOOK = 30.0
+"""Seconds between two looks at somebody else's cloud: it counts them."""
 FAILURES = 3
 
 
@@ -30,7 +32,8 @@ def address_of(serve: Serve) -> Address:
         )
     path = url.path.rstrip("/").removesuffix("/v1")
     tls = url.scheme == "https"
-    return Address(host, port or (443 if tls else 80), path, serve.key.reveal() if serve.key else None, tls)
+    key = serve.key.reveal() if serve.key else None
+    return Address(host, port or (443 if tls else 80), path, key, tls, serve.key_header)
 
 
 class ExternalWatch:
@@ -39,7 +42,14 @@ class ExternalWatch:
     After FAILURES noes in a row it calls `on_lost()`, once, and ends.
     """
 
-    def __init__(self, name: str, is_healthy: Callable[[], Awaitable[bool]], on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        is_healthy: Callable[[], Awaitable[bool]],
+        on_lost: Callable[[], None],
+        slowest: float = SLOWEST_LOOK,
+    ) -> None:
+        self._slowest = slowest
         self._is_healthy = is_healthy
         self._on_lost = on_lost
         self._task = asyncio.get_running_loop().create_task(self._watch(), name=f"health-{name}")
@@ -52,9 +62,9 @@ class ExternalWatch:
             raise failure
 
     async def _watch(self) -> None:
-        interval, failures = FIRST_LOOK, 0
+        interval, failures = FIRST_LOOK if self._slowest == SLOWEST_LOOK else self._slowest, 0
         while failures < FAILURES:
             await asyncio.sleep(interval)
-            interval = min(interval * 2, SLOWEST_LOOK)
+            interval = min(interval * 2, self._slowest)
             failures = 0 if await self._is_healthy() else failures + 1
         self._on_lost()

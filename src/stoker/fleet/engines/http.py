@@ -23,6 +23,8 @@ class Address:
     base_path: str = ""
     key: str | None = None
     tls: bool = False
+    key_header: str = "authorization"
+    """`authorization` (as a bearer), or `x-api-key`, as Anthropic wants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ def _request(address: Address, path: str, payload: Any) -> bytes:
         "Accept: application/json",
         "User-Agent: stoker-probe",
     ]
-    if address.key is not None:
+    if address.key is not None and address.key_header == "x-api-key":
+        lines += [f"X-Api-Key: {address.key}", "Anthropic-Version: 2023-06-01"]
+    elif address.key is not None:
         lines.append(f"Authorization: Bearer {address.key}")
     if payload is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

@@ -75,7 +75,7 @@ class HttpProbe:
 
 async def _ask(running: Running, path: str) -> Answer:
     target = running.target
-    address = Address(target.host, target.port, target.base_path, target.key, target.tls)
+    address = Address(target.host, target.port, target.base_path, target.key, target.tls, target.key_header)
     return await http.ask(address, path, timeout=TIMEOUT)
 
 

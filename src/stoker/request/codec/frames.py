@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
 
 MAX_FRAME = 16 * 2**20
 """Bytes of one unfinished frame that are kept; a larger one passes unread."""
@@ -92,6 +93,12 @@ class StreamReader:
     def is_encoded(self) -> bool:
         """The stream is compressed: nothing of ours can be put between its bytes."""
         return self._inflate is not None
+
+    def number(self) -> int:
+        """The sequence number of an event that would follow; 0 in dialects that count none."""
+        frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
+        numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
+        return max((number + 1 for number in numbers if type(number) is int), default=0)
 
     def has_ended(self) -> bool:
         """Whether the dialect's own end (or a finish) was among the last frames.
@@ -182,6 +189,44 @@ class StreamReader:
                 self.error = payload
 
 
+class FrameSplitter:
+    """The data of SSE frames, from bytes as the network cut them. Linear, whatever comes."""
+
+    __slots__ = ("_partial",)
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The data of each frame that is whole now; frames without data (comments) are left out."""
+        partial = self._partial
+        if partial:
+            seam = bytes(partial[-2:])
+            cut = _last_end(seam + data) - len(seam)
+            if cut <= 0:
+                if len(partial) + len(data) <= MAX_FRAME:
+                    partial += data
+                else:
+                    partial.clear()  # far too large for a frame: nobody could read it
+                return []
+            whole = bytes(partial) + data[:cut]
+            partial.clear()
+        else:
+            cut = _last_end(data)
+            whole = data[:cut]
+        if cut < len(data):
+            partial += data[cut:]
+        return [found for frame in split(whole) if (found := data_of(frame))]
+
+
+def data_of(frame: bytes) -> bytes:
+    """What a frame's data lines hold together."""
+    if frame.startswith(b"data: ") and frame.find(b"\n") >= len(frame) - 2:
+        return frame[6:].strip()
+    lines = [line[5:].strip() for line in frame.splitlines() if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
+
 def read_usage(body: bytes, gzip: bool = False) -> Usage:
     """Usage of a reply that was not streamed; unknown if the body is no JSON object."""
     usage = Usage()
@@ -212,11 +257,11 @@ def split(data: bytes) -> list[bytes]:
 
 def parse(frame: bytes) -> dict[str, Any] | None:
     """The JSON object of a frame's data lines; None for comments, [DONE] and what is no object."""
-    lines = [line[5:].strip() for line in frame.splitlines() if line.startswith(b"data:")]
-    if not lines or lines == [b"[DONE]"]:
+    data = data_of(frame)
+    if not data or data == b"[DONE]":
         return None
     try:
-        payload = _decode(b"\n".join(lines))
+        payload = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return payload if isinstance(payload, dict) else None
@@ -235,6 +280,21 @@ def _is_end(frame: bytes, dialect: Dialect) -> bool:
 def is_error(payload: dict[str, Any]) -> bool:
     """An error frame: a truthy `error` (OpenAI), or type `error` (Messages, Responses)."""
     return bool(payload.get("error")) or payload.get("type") == "error"
+
+
+def as_error(payload: dict[str, Any]) -> StokerError:
+    """What an error frame means: a caller's error keeps its words, anything else gets Stoker's, since it may echo a
+    prompt.
+    """
+    error = payload.get("error")
+    source = error if isinstance(error, dict) else payload
+    code = source.get("code")
+    message = source.get("message")
+    if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
+        return ClientError(message[:1000], code="upstream_refused", status=code)
+    if source.get("type") == "overloaded_error":
+        return CapacityError("the serve is overloaded", code="upstream_busy")
+    return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
 
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:

@@ -37,7 +37,7 @@ class Top(msgspec.Struct):
     """
 
     model: Any = None
-    stream: Any = False
+    stream: Any = None
     max_tokens: Any = None
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
@@ -76,8 +76,9 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _STEPS = {0x5B: 1, 0x5D: -1}
 
 
-def peek(body: bytes) -> Top:
-    """Raises ClientError (400) naming what is wrong; costs linear time and no memory beyond the body's size.
+def peek(body: bytes, streams: bool = False) -> Top:
+    """Raises ClientError (400) naming what is wrong; costs linear time and no memory beyond the body's size. `streams`:
+    what a body means that does not say `stream`.
 
     1. not JSON in UTF-8, or not an object
     2. nested deeper than 64
@@ -111,7 +112,7 @@ def peek(body: bytes) -> Top:
         found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
         raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 4
     if top.stream is None:
-        top.stream = False
+        top.stream = streams
     if not isinstance(top.stream, bool):
         raise ClientError(f"'stream' must be true or false, not {_kind(top.stream)}", code="bad_field", param="stream")
     return top

@@ -20,7 +20,18 @@ _OPENAI_TYPES = {
     405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
     415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
 }  # fmt: skip
+_OLLAMA = {
+    Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
+    Dialect.OLLAMA_GENERATE: b'"response":""',
+}
+"""Ollama's dialects, and how each says nothing: its streams are lines of JSON, without comments."""
 SSE_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-cache")]
+
+
+def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
+    """The head of a stream that Stoker writes itself."""
+    return NDJSON_HEADERS if dialect in _OLLAMA else SSE_HEADERS
 
 
 def status_of(error: StokerError, dialect: Dialect | None) -> int:
@@ -34,6 +45,8 @@ def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> 
     """The body of an error reply; dialect None (status, admin) speaks like OpenAI."""
     if dialect is Dialect.MESSAGES:
         return _encode(_messages_error(error, request_id))
+    if dialect in _OLLAMA:
+        return _encode({"error": error.message})
     return _encode({"error": _openai_error(error)})
 
 
@@ -58,6 +71,8 @@ def error_event(error: StokerError, dialect: Dialect | None, request_id: str, se
             "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
         }  # fmt: skip
         return b"event: error\ndata: %b\n\n" % _encode(payload)
+    if dialect in _OLLAMA:
+        return error_body(error, dialect, request_id) + b"\n"
     return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
 
 
@@ -65,6 +80,8 @@ def ping(dialect: Dialect | None) -> bytes:
     """Keeps a silent stream alive; every SDK skips it."""
     if dialect is Dialect.MESSAGES:
         return b'event: ping\ndata: {"type":"ping"}\n\n'
+    if dialect in _OLLAMA:
+        return b'{"model":"","created_at":"1970-01-01T00:00:00Z",%b,"done":false}\n' % _OLLAMA[dialect]
     return b": ping\n\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 
-from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
 
@@ -33,11 +32,3 @@ class Names:
     def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
         """(name, serve) for /v1/models: what this caller may use, in configuration order."""
         return [(name, serve) for serve in self.serves if may_use(serve) for name in serve.names()]
-
-
-def check_dialect(serve: Serve, dialect: Dialect, path: str) -> None:
-    """Raises ClientError 400 when the serve does not speak what the request is written in."""
-    if dialect not in serve.dialects:
-        spoken = ", ".join(sorted(serve.dialects)) or "nothing"
-        text = f"serve '{serve.name}' does not speak {dialect.value} ({path}); it speaks {spoken}"
-        raise ClientError(text, code="dialect_not_spoken", param="model")

@@ -6,8 +6,6 @@ key for the serve is wrong. A 5xx gets Stoker's words; its body may echo a promp
 
 from __future__ import annotations
 
-from typing import Any
-
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
 
 
@@ -28,17 +26,6 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError 
 def refused(status: int) -> StokerError:
     """A 4xx for a client whose stream was committed already."""
     return UpstreamError(f"the serve refused the request with HTTP {status}", code="upstream_refused", status=status)
-
-
-def from_frame(payload: dict[str, Any]) -> StokerError:
-    """An error frame of the serve: a caller's error keeps its words, anything else gets Stoker's."""
-    error = payload.get("error")
-    source = error if isinstance(error, dict) else payload
-    code = source.get("code")
-    message = source.get("message")
-    if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
-        return ClientError(message[:1000], code="upstream_refused", status=code)
-    return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
 
 
 def unusable(what: str) -> StokerError:

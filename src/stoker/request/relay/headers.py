@@ -31,7 +31,8 @@ def request_head(
         if name not in _STAYS and not (plain and name == b"accept-encoding"):
             parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
-        parts.append(b"authorization: Bearer %b\r\n" % target.key.encode())
+        bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
+        parts.append(bearer % target.key.encode())
     parts.append(b"content-length: %d\r\n\r\n" % length)
     return b"".join(parts)
 

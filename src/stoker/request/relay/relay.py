@@ -12,12 +12,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, UpstreamError
+from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.codec.frames import StreamReader, Usage, read_usage
+from stoker.request.codec.frames import StreamReader, Usage, as_error, read_usage
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers
 from stoker.request.relay.outcome import Outcome
@@ -30,8 +30,45 @@ UNREAD_LIMIT = 600.0
 """Seconds that a client may take nothing of its reply at least: it holds a place at the serve meanwhile."""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
+MAX_REWRITTEN = 64 * 2**20
+"""Bytes of a reply that is to be written in another dialect."""
 MAX_COLLECTED = 4 * 2**20
 """Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
+
+
+class Reading(Protocol):
+    """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
+
+    is_meaningful: bool
+    error: dict[str, Any] | None
+    usage: Usage
+
+    @property
+    def is_encoded(self) -> bool: ...
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def has_ended(self) -> bool: ...
+
+    def rest(self) -> bytes: ...
+
+    def number(self) -> int: ...
+
+
+class Answering(Reading, Protocol):
+    """Writes a serve's reply anew, in another dialect."""
+
+    @property
+    def content_type(self) -> bytes: ...
+
+    def whole(self, body: bytes) -> bytes:
+        """A reply that was not streamed. Raises UpstreamError."""
+
+    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
+        """A 4xx in the serve's own words."""
+
+    def told(self) -> bytes:
+        """What was done, for `x-stoker-translation`."""
 
 
 class Limits(NamedTuple):
@@ -47,7 +84,7 @@ class Relay:
     __slots__ = (
         "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream", "_last_data",
         "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent", "_size", "_target",
-        "_timer", "received", "reply", "upstream_status", "usage",
+        "_timer", "answer", "received", "reply", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
@@ -55,6 +92,8 @@ class Relay:
         self.received = 0
         """Bytes of the reply's body so far."""
         self.usage = Usage()
+        self.answer: Answering | None = None
+        """Writes the reply anew, if it is in another dialect than the client's."""
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -62,7 +101,7 @@ class Relay:
         self.upstream_status = 0
         self._connection: Connection | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._reader: StreamReader | None = None
+        self._reader: Reading | None = None
         self._held: list[bytes] = []
         self._size = 0
         self._flows = False
@@ -71,11 +110,18 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
 
     def send(
-        self, target: Target, head: bytes, body: bytes, dialect: Dialect | None = None, remove_usage: bool = False
+        self,
+        target: Target,
+        head: bytes,
+        body: bytes,
+        dialect: Dialect | None = None,
+        remove_usage: bool = False,
+        answer: Answering | None = None,
     ) -> Outcome:
-        """Send; `dialect` None passes the reply on as it is. Awaited, the outcome returns when the reply is complete,
-        and raises UpstreamError (the serve failed; maybe after the commit) or the error that `end` was called with.
-        `close` must follow, whatever came.
+        """Send; `dialect` None passes the reply on as it is, `answer` writes it anew.
+
+        Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
+        the commit) or the error that `end` was called with. `close` must follow, whatever came.
         """
         self._target = target
         self._headers: list[tuple[bytes, bytes]] = []
@@ -83,6 +129,7 @@ class Relay:
         self._body = body
         self._dialect = dialect
         self._removes_usage = remove_usage
+        self.answer = answer
         connection = self._pool.idle(target)
         if connection is None:
             self._opening = self._loop.create_task(self._open())
@@ -125,7 +172,8 @@ class Relay:
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = StreamReader(dialect, self._removes_usage, gzip)
+            self._reader = self.answer or StreamReader(dialect, self._removes_usage, gzip)
+            self.reply.number = self._reader.number
             self.usage = self._reader.usage
             self._last_data = self._loop.time()
             self._arm()
@@ -148,7 +196,7 @@ class Relay:
         if reader.error is not None:  # the serve has told the client itself: that was the one error event
             self.reply.wire.close_after()
             self.reply.finish()
-            self.end(faults.from_frame(reader.error))
+            self.end(as_error(reader.error))
 
     def on_end(self) -> None:
         self._connection = None  # it is the pool's again, and soon somebody else's
@@ -172,12 +220,12 @@ class Relay:
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    def _hold(self, out: bytes, reader: StreamReader) -> None:
+    def _hold(self, out: bytes, reader: Reading) -> None:
         """Before the first meaningful frame."""
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:
-            self.end(faults.from_frame(reader.error))
+            self.end(as_error(reader.error))
         elif reader.is_encoded and self.reply.is_committed:
             self.end(faults.unusable("compressed its stream, and the client was not told that it would"))
         elif reader.is_meaningful or self._size > MAX_HELD:
@@ -186,7 +234,7 @@ class Relay:
     def _flow(self) -> None:
         """From here on each read is one write."""
         if not self.reply.is_committed:
-            self.reply.commit(self.upstream_status, reply_headers(self._headers))
+            self.reply.commit(self.upstream_status, self._reply_headers())
         self.reply.begin()
         self._flows = True
         self._write(b"".join(self._held))
@@ -236,7 +284,9 @@ class Relay:
             self.end(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
         elif self._size > MAX_COLLECTED and self.reply.is_committed:
             self.end(faults.unusable("answered a request for a stream without one"))
-        elif self._size > MAX_COLLECTED or self._is_raw_stream:
+        elif self.answer is not None and self._size > MAX_REWRITTEN:
+            self.end(faults.unusable(f"answered with more than {MAX_REWRITTEN} bytes"))
+        elif self.answer is None and (self._size > MAX_COLLECTED or self._is_raw_stream):
             self._flow()
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -257,8 +307,11 @@ class Relay:
             reply.finish()
             return
         body = b"".join(self._held)
+        answer = self.answer
         if self.upstream_status >= 400:
             error = faults.from_status(self.upstream_status, self._headers)
+            if error is None and answer is not None:
+                error = answer.refusal(self.upstream_status, body, _header(self._headers, b"retry-after"))
             if error is not None:
                 raise error
             if reply.is_committed:
@@ -266,9 +319,25 @@ class Relay:
         else:
             if reply.is_committed:
                 raise faults.unusable("answered a request for a stream without one")
+            if answer is not None:
+                self._rewrite(answer, body)
+                return
             self.usage = read_usage(body, gzip=_header(self._headers, b"content-encoding") in (b"gzip", b"deflate"))
         reply.begin()
         reply.whole(self.upstream_status, reply_headers(self._headers), body)
+
+    def _rewrite(self, answer: Answering, body: bytes) -> None:
+        """A whole reply in the client's dialect. Raises UpstreamError."""
+        written = answer.whole(body)
+        self.usage = answer.usage
+        self.reply.tell(b"x-stoker-translation", answer.told())
+        self.reply.begin()
+        self.reply.whole(200, [(b"content-type", b"application/json")], written)
+
+    def _reply_headers(self) -> list[tuple[bytes, bytes]]:
+        if self.answer is None:
+            return reply_headers(self._headers)
+        return [(b"content-type", self.answer.content_type), (b"cache-control", b"no-cache")]
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -308,6 +377,6 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
     return b""
 
 
-def _meaningful(reader: StreamReader) -> StreamReader:
+def _meaningful(reader: Reading) -> Reading:
     reader.is_meaningful = True
     return reader

@@ -14,7 +14,9 @@ from typing import Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.request.codec.speak import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
+from stoker.request.codec.speak import error_body, error_event, error_headers, ping, status_of, stream_headers
+
+_STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
 class Wire(Protocol):
@@ -45,7 +47,7 @@ class Reply:
 
     __slots__ = (
         "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "headers", "is_committed", "is_finished",
-        "loop", "request_id", "status", "wire",
+        "loop", "number", "request_id", "status", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +68,8 @@ class Reply:
         self.is_finished = False
         self.began: float | None = None
         """When the serve's first bytes went out, by `now`."""
+        self.number: Callable[[], int] = int
+        """Gives the sequence number of an event that would come next, where the dialect numbers them."""
         self._now = now
         self._has_events = False
         self._keep_alive = 0.0
@@ -109,6 +113,10 @@ class Reply:
         if self._has_events:
             self.wire.write(ping(self.dialect))
 
+    def tell(self, name: bytes, value: bytes) -> None:
+        """One of `headers`, in the place of what it said before."""
+        self.headers = [*(header for header in self.headers if header[0] != name), (name, value)]
+
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
         if not self.is_finished:
@@ -131,7 +139,7 @@ class Reply:
         self._disarm()
         if self.is_committed:
             self.wire.close_after()
-            self.wire.finish(error_event(error, self.dialect, self.request_id))
+            self.wire.finish(error_event(error, self.dialect, self.request_id, self.number()))
             return
         if close:
             self.wire.close_after()
@@ -154,7 +162,7 @@ class Reply:
     def _commit_early(self) -> None:
         self._timer = None
         if not self.is_committed and not self.is_finished:
-            self.commit(200, list(SSE_HEADERS))
+            self.commit(200, list(stream_headers(self.dialect)))
             self._ping_on()
 
     def _ping_on(self) -> None:
@@ -171,4 +179,4 @@ class Reply:
 def _is_plain_stream(headers: list[tuple[bytes, bytes]]) -> bool:
     given = {name: value.strip().lower() for name, value in headers}
     encoding = given.get(b"content-encoding", b"identity")
-    return given.get(b"content-type", b"").startswith(b"text/event-stream") and encoding == b"identity"
+    return given.get(b"content-type", b"").startswith(_STREAMS) and encoding == b"identity"

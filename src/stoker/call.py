@@ -1,0 +1,71 @@
+"""One request under way, and what it needs of whoever gives leases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from stoker.domain.conversation import Stay
+from stoker.domain.decision import Decision
+from stoker.domain.errors import CapacityError, ClientLeft
+from stoker.domain.lease import Lease
+from stoker.request.accept.wire import Wire
+from stoker.request.relay.relay import Relay
+from stoker.request.relay.reply import Reply
+
+
+class Leases(Protocol):
+    """What flow needs of the conductor."""
+
+    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
+        """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
+
+    def failure(self, name: str) -> str:
+        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
+
+
+class Call:
+    """One request under way."""
+
+    __slots__ = (
+        "asking", "began", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting", "wire",
+    )  # fmt: skip
+
+    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
+        self.wire = wire
+        self.reply = reply
+        self.decision = decision
+        self.began = began
+        self.lease: Lease | None = None
+        self.waiting: asyncio.Future[Lease] | None = None
+        self.asking: asyncio.Task[Any] | None = None
+        """What the engine is asked before the call."""
+        self.stay: Stay | None = None
+        self.relay: Relay | None = None
+        self.is_left = False
+        self.ending: Exception | None = None
+
+    def end(self, error: Exception) -> None:
+        """End the request wherever it stands: at once while it waits or talks to a serve, else at its next step."""
+        if self.ending is None:
+            self.ending = error
+        if self.relay is not None:
+            self.relay.end(error)
+        elif self.waiting is not None and not self.waiting.done():
+            self.waiting.set_exception(error)
+        elif self.asking is not None:
+            self.asking.cancel()
+
+    def cut(self, reason: str) -> None:
+        """The lease was taken away before the serve was called."""
+        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+
+    def leave(self) -> None:
+        """The client is gone: whatever the request stands at ends now."""
+        self.is_left = True
+        self.end(ClientLeft())
+
+    def check(self) -> None:
+        """Raises what the request was ended with, if it was."""
+        if self.ending is not None:
+            raise self.ending

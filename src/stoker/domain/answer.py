@@ -1,0 +1,132 @@
+"""What a model answers, whichever dialect it came in: as events while it comes, folded when it is whole."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+
+
+class Stop(StrEnum):
+    """Why the answer ended."""
+
+    END = "end"
+    LENGTH = "length"
+    CONTEXT = "context"
+    """The context is full."""
+    CALLS = "calls"
+    SEQUENCE = "sequence"
+    """One of the request's stop strings came."""
+    FILTERED = "filtered"
+    """Refused, by the model or by a filter."""
+    PAUSED = "paused"
+    """The upstream wants to be asked to go on."""
+
+
+class Tokens(msgspec.Struct):
+    """As the upstream counted them; None is unknown, 0 is 0."""
+
+    input: int | None = None
+    """The whole prompt, what was cached and what was written to the cache included."""
+    cached: int | None = None
+    written: int | None = None
+    """Of the prompt, what was written to the cache."""
+    output: int | None = None
+    """Thinking included."""
+    reasoning: int | None = None
+
+    def update(self, other: Tokens) -> None:
+        """Later counts replace earlier ones: they are totals, never additions."""
+        for name in self.__struct_fields__:
+            value = getattr(other, name)
+            if value is not None:
+                setattr(self, name, value)
+
+
+class Kind(StrEnum):
+    TEXT = "text"
+    THINKING = "thinking"
+    REDACTED = "redacted"
+    REFUSAL = "refusal"
+    CALL = "call"
+
+
+class Began(msgspec.Struct):
+    """First of all. `tokens`: what is known so early."""
+
+    id: str
+    model: str
+    tokens: Tokens | None = None
+
+
+class Opened(msgspec.Struct):
+    """A block begins. `at` names it in what follows; readers may have several open, writers see one at a time."""
+
+    at: int
+    kind: Kind
+    id: str = ""
+    """Of a call."""
+    name: str = ""
+    """Of a call's tool."""
+    custom: bool = False
+    """A call of a custom tool: its arguments are any text."""
+
+
+class Grew(msgspec.Struct):
+    """More of a block: text, or a piece of a call's arguments. Never empty."""
+
+    at: int
+    text: str
+
+
+class Signed(msgspec.Struct):
+    """The signature of a block of thinking, right before it closes."""
+
+    at: int
+    signature: str
+
+
+class Closed(msgspec.Struct):
+    at: int
+
+
+class Counted(msgspec.Struct):
+    """Totals so far."""
+
+    tokens: Tokens
+
+
+class Finished(msgspec.Struct):
+    """Every block is closed. Usage may still follow."""
+
+    stop: Stop
+    sequence: str | None = None
+    """The stop string that came."""
+
+
+class Failed(msgspec.Struct):
+    """The upstream told of a failure instead of going on."""
+
+    error: StokerError
+
+
+class Ended(msgspec.Struct):
+    """The upstream's own end: nothing follows."""
+
+
+Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended
+Said = Text | Thinking | Redacted | Refusal | Call
+
+
+class Answer(msgspec.Struct):
+    """A whole answer."""
+
+    id: str
+    model: str
+    blocks: list[Said] = []
+    stop: Stop = Stop.END
+    sequence: str | None = None
+    tokens: Tokens = msgspec.field(default_factory=Tokens)

@@ -1,0 +1,38 @@
+"""Which dialect a serve is asked in.
+
+1. it speaks the client's, well enough      -> that one: bytes pass through
+2. it speaks others that a translation knows -> the first of those, in the order that loses least
+3. neither                                   -> refused
+"""
+
+from __future__ import annotations
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.serve import Serve
+
+CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
+INSTEAD: dict[Dialect, tuple[Dialect, ...]] = {
+    CHAT: (RESPONSES, MESSAGES),
+    MESSAGES: (CHAT, RESPONSES),
+    RESPONSES: (CHAT, MESSAGES),
+    Dialect.COMPLETIONS: (CHAT, RESPONSES, MESSAGES),
+    Dialect.OLLAMA_CHAT: (CHAT, MESSAGES, RESPONSES),
+    Dialect.OLLAMA_GENERATE: (CHAT, MESSAGES, RESPONSES),
+}
+
+
+def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Dialect] | None = None) -> Dialect:
+    """`spoken`: what the serve was found to speak, if it was asked. Raises ClientError 400 `dialect_not_spoken`."""
+    spoken = serve.dialects if spoken is None else spoken
+    avoided = serve.translation.always
+    if asked in spoken and asked not in avoided:
+        return asked  # 1
+    for dialect in INSTEAD.get(asked, ()):
+        if dialect in spoken and dialect not in avoided:
+            return dialect  # 2
+    if asked in spoken:
+        return asked  # there is nothing to avoid it with
+    listed = ", ".join(sorted(spoken)) or "nothing"
+    text = f"serve '{serve.name}' does not speak {asked.value} ({path}), nor what it can be translated to; "
+    raise ClientError(f"{text}it speaks {listed}", code="dialect_not_spoken", param="model")  # 3

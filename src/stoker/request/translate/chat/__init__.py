@@ -1,0 +1,7 @@
+"""OpenAI Chat Completions (https://platform.openai.com/docs/api-reference/chat), and what engines make of it.
+
+read_prompt    a client's request -> Prompt
+write_prompt   Prompt -> a serve's request
+read_answer    a serve's answer -> events, or Answer
+write_answer   events, or Answer -> a client's answer
+"""

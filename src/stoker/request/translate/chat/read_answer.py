@@ -1,0 +1,297 @@
+"""A chat answer as events.
+
+    1. thinking, text or a refusal comes    -> in the open block of its kind, else it closes what is open and opens one
+    2. a piece of a call comes              -> in that call: by its index; without one by its id; else the last call
+    3. a call begins while another is open  -> the other closes if its arguments are complete JSON, else both stay open
+    4. `[DONE]`, or the connection's end    -> everything closes; the reason, then the end
+
+Thinking is read under both its names. Usage is a total wherever it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Closed,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Stop,
+    Tokens,
+)
+from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.request.codec.frames import as_error, is_error
+from stoker.request.translate.calls import Balance
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import number, part
+from stoker.request.translate.json_text import encode
+
+STOPS = {
+    "stop": Stop.END, "length": Stop.LENGTH, "tool_calls": Stop.CALLS, "function_call": Stop.CALLS,
+    "content_filter": Stop.FILTERED, "eos": Stop.END, "abort": Stop.END,
+}  # fmt: skip
+MOST_CALLS = 1024
+"""Calls of one answer; what is beyond is dropped."""
+
+
+class _Call:
+    __slots__ = ("arguments", "at", "balance", "id", "is_closed", "name")
+
+    def __init__(self, id: str) -> None:
+        self.at: int | None = None
+        """None: its name has not come yet."""
+        self.id = id
+        self.name = ""
+        self.arguments: list[str] = []
+        """What came before the name."""
+        self.balance = Balance()
+        self.is_closed = False
+
+
+class AnswerReader:
+    """See the module's docstring."""
+
+    __slots__ = ("_began", "_by_index", "_finish", "_is_over", "_kind", "_last", "_next", "_open", "_order", "losses")
+
+    def __init__(self, losses: Losses) -> None:
+        self.losses = losses
+        self._began = False
+        self._open: int | None = None
+        """The open block that is no call."""
+        self._kind: Kind | None = None
+        self._next = 0
+        self._by_index: dict[int, _Call] = {}
+        self._order: list[_Call] = []
+        self._last: _Call | None = None
+        self._finish: tuple[Stop, str | None] | None = None
+        self._is_over = False
+
+    def read(self, payload: dict[str, Any]) -> list[Event]:
+        if self._is_over:
+            return []
+        if is_error(payload):
+            self._is_over = True
+            return [Failed(as_error(payload))]
+        out: list[Event] = []
+        if not self._began:
+            self._began = True
+            out.append(Began(_text(payload.get("id")), _text(payload.get("model"))))
+        choices = payload.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+        if choice is not None and choice.get("index") in (0, None):
+            delta = choice.get("delta")
+            if isinstance(delta, dict):
+                self._delta(delta, out)
+            reason = choice.get("finish_reason")
+            if isinstance(reason, str) and reason:
+                self._finish = stop_of(reason, choice.get("stop_reason"), bool(self._order))
+        tokens = tokens_of(payload)
+        if tokens is not None:
+            out.append(Counted(tokens))
+        return out
+
+    def end(self) -> list[Event]:
+        if self._is_over or self._finish is None:
+            return []
+        self._is_over = True
+        out: list[Event] = []
+        self._close(out)
+        for call in self._order:
+            if call.at is None:  # a call that never got a name is still what the model did
+                self._name(call, out)
+            if not call.is_closed:
+                out.append(Closed(call.at or 0))
+        stop, sequence = self._finish
+        out += (Finished(stop, sequence), Ended())
+        return out
+
+    def whole(self, payload: dict[str, Any]) -> Answer:
+        choices = payload.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        message = choice.get("message")
+        message = message if isinstance(message, dict) else {}
+        answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
+        thought, text = thinking_of(message), text_of(message.get("content"))
+        if thought:
+            answer.blocks.append(Thinking(thought))
+        if text:
+            answer.blocks.append(Text(text))
+        if refusal := _text(message.get("refusal")):
+            answer.blocks.append(Refusal(refusal))
+        calls = [_whole_call(call) for call in _list(message.get("tool_calls"))]
+        if isinstance(message.get("function_call"), dict):
+            calls.append(_whole_call({"function": message["function_call"]}))
+        answer.blocks += calls
+        reason = _text(choice.get("finish_reason")) or "stop"
+        answer.stop, answer.sequence = stop_of(reason, choice.get("stop_reason"), bool(calls))
+        answer.tokens = tokens_of(payload) or Tokens()
+        return answer
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _delta(self, delta: dict[str, Any], out: list[Event]) -> None:
+        if thought := thinking_of(delta):
+            self._say(Kind.THINKING, thought, out)
+        if text := text_of(delta.get("content")):
+            self._say(Kind.TEXT, text, out)
+        if refusal := _text(delta.get("refusal")):
+            self._say(Kind.REFUSAL, refusal, out)
+        for call in _list(delta.get("tool_calls")):
+            self._call(call, out)
+        if isinstance(delta.get("function_call"), dict):
+            self._call({"index": 0, "function": delta["function_call"]}, out)
+
+    def _say(self, kind: Kind, text: str, out: list[Event]) -> None:
+        if self._kind is not kind:
+            self._close(out)
+            self._close_complete(out)
+            self._kind = kind
+            self._open = self._place()
+            out.append(Opened(self._open, kind))
+        out.append(Grew(self._open or 0, text))
+
+    def _close(self, out: list[Event]) -> None:
+        if self._open is not None:
+            out.append(Closed(self._open))
+            self._open = self._kind = None
+
+    def _call(self, piece: dict[str, Any], out: list[Event]) -> None:
+        call = self._find(piece, out)
+        if call is None:
+            return
+        function = piece.get("function")
+        function = function if isinstance(function, dict) else {}
+        name, arguments = _text(function.get("name")), function.get("arguments")
+        text = arguments if isinstance(arguments, str) else _object_text(arguments)
+        if name and call.at is None:
+            call.name = name
+            self._name(call, out)
+        if not text or call.is_closed:
+            return
+        call.balance.feed(text)
+        if call.at is None:
+            call.arguments.append(text)
+        else:
+            out.append(Grew(call.at, text))
+
+    def _find(self, piece: dict[str, Any], out: list[Event]) -> _Call | None:
+        """The call that a piece belongs to; a new one where it begins one."""
+        index, id = piece.get("index"), _text(piece.get("id"))
+        last = self._last
+        if type(index) is int:
+            call = self._by_index.get(index)
+            if call is not None and not self._is_another(call, id, piece):
+                return call
+        elif last is not None and (not id or id == last.id) and not self._is_another(last, id, piece):
+            return last
+        if len(self._order) >= MOST_CALLS:
+            return None
+        self._close(out)
+        self._close_complete(out)
+        call = self._last = _Call(id)
+        self._order.append(call)
+        self._by_index[index if type(index) is int else -len(self._order)] = call
+        return call
+
+    def _is_another(self, call: _Call, id: str, piece: dict[str, Any]) -> bool:
+        """Some engines give all calls one index: a new id and a name, behind complete arguments, is a new call."""
+        function = piece.get("function")
+        named = isinstance(function, dict) and bool(function.get("name"))
+        return bool(id) and bool(call.id) and id != call.id and named and call.balance.is_complete()
+
+    def _name(self, call: _Call, out: list[Event]) -> None:
+        """Its name is known: the block opens, with what came before."""
+        call.at = self._place()
+        out.append(Opened(call.at, Kind.CALL, call.id, call.name))
+        if call.arguments:
+            out.append(Grew(call.at, "".join(call.arguments)))
+
+    def _close_complete(self, out: list[Event]) -> None:
+        """Something else begins: calls with complete arguments are over, others may go on later."""
+        for call in self._order[-2:]:
+            if call.at is not None and not call.is_closed and call.balance.is_complete():
+                call.is_closed = True
+                out.append(Closed(call.at))
+
+    def _place(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+
+def stop_of(reason: str, stop_reason: Any, has_calls: bool) -> tuple[Stop, str | None]:
+    """Why it ended, and the stop string that vLLM names. Engines that say `stop` after calls mean the calls."""
+    if isinstance(stop_reason, str) and reason == "stop":
+        return Stop.SEQUENCE, stop_reason
+    stop = STOPS.get(reason, Stop.END)
+    return (Stop.CALLS if has_calls and stop is Stop.END else stop), None
+
+
+def thinking_of(message: dict[str, Any]) -> str:
+    """`reasoning_content` (DeepSeek, llama.cpp, SGLang), `reasoning` (vLLM, OpenRouter), or Mistral's parts."""
+    for name in ("reasoning_content", "reasoning"):
+        value = message.get(name)
+        if isinstance(value, str) and value:
+            return value
+    content = message.get("content")
+    if not isinstance(content, list):
+        return ""
+    thoughts = (part.get("thinking") for part in content if isinstance(part, dict) and part.get("type") == "thinking")
+    return "".join(text_of(thought) for thought in thoughts)
+
+
+def text_of(content: Any) -> str:
+    """A string, or the texts of parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "".join(_text(piece.get("text")) for piece in content if isinstance(piece, dict))
+
+
+def tokens_of(payload: dict[str, Any]) -> Tokens | None:
+    """Usage; or llama.cpp's progress through the prompt, which comes before the first token."""
+    usage = payload.get("usage")
+    if isinstance(usage, dict):
+        return Tokens(
+            input=number(usage.get("prompt_tokens")),
+            cached=part(usage, "prompt_tokens_details", "cached_tokens"),
+            written=part(usage, "prompt_tokens_details", "cache_write_tokens"),
+            output=number(usage.get("completion_tokens")),
+            reasoning=part(usage, "completion_tokens_details", "reasoning_tokens"),
+        )
+    progress = payload.get("prompt_progress")
+    if isinstance(progress, dict):
+        return Tokens(input=number(progress.get("total")), cached=number(progress.get("cache")))
+    return None
+
+
+def _whole_call(call: dict[str, Any]) -> Call:
+    custom = call.get("custom")
+    if isinstance(custom, dict):
+        return Call(_text(call.get("id")), _text(custom.get("name")), _text(custom.get("input")), custom=True)
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
+    arguments = function.get("arguments")
+    text = arguments if isinstance(arguments, str) else _object_text(arguments)
+    return Call(_text(call.get("id")), _text(function.get("name")), text)
+
+
+def _object_text(value: Any) -> str:
+    """Engines that give arguments as an object instead of as text."""
+    return encode(value).decode() if isinstance(value, dict) else ""
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,385 @@
+"""A chat request as a Prompt.
+
+messages become turns: a run of one role is one turn; `tool` messages open the user's turn, as results, in their order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Prompt,
+    Reasoning,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from stoker.request.translate import media
+from stoker.request.translate.calls import read_id
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.traits import Traits
+
+_NONE = Raw()
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | dict[str, Any] | None = None
+    input_audio: dict[str, Any] | None = None
+    file: dict[str, Any] | None = None
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+    arguments: Raw = _NONE
+    description: str | None = None
+    parameters: Raw = _NONE
+    strict: bool | None = None
+
+
+class _Custom(msgspec.Struct):
+    name: str = ""
+    input: str = ""
+    description: str | None = None
+    format: Any = None
+
+
+class _Call(msgspec.Struct):
+    id: str = ""
+    type: str = "function"
+    function: _Function | None = None
+    custom: _Custom | None = None
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[Raw] | None = None
+    name: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str = ""
+    function_call: _Function | None = None
+    audio: Any = None
+
+
+class _Tool(msgspec.Struct):
+    type: str = "function"
+    function: _Function | None = None
+    custom: _Custom | None = None
+
+
+class _Request(msgspec.Struct):
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    tools: list[_Tool] | None = None
+    functions: list[_Function] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    function_call: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: dict[str, Raw] | None = None
+    reasoning_effort: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+    n: int | None = None
+    temperature: float | int | None = None
+    top_p: float | int | None = None
+    top_k: int | None = None
+    min_p: float | int | None = None
+    seed: int | None = None
+    frequency_penalty: float | int | None = None
+    presence_penalty: float | int | None = None
+    repetition_penalty: float | int | None = None
+    logit_bias: dict[str, Any] | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    prediction: Any = None
+    verbosity: str | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    modalities: list[str] | None = None
+    audio: Any = None
+    web_search_options: Any = None
+
+
+SETTINGS = (
+    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty",
+    "logit_bias", "logprobs", "top_logprobs", "user", "metadata", "service_tier", "store", "prediction", "verbosity",
+    "prompt_cache_key", "safety_identifier", "chat_template_kwargs",
+)  # fmt: skip
+"""Settings that chat has, by the same names."""
+_KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
+_request = msgspec.json.Decoder(_Request)
+_message = msgspec.json.Decoder(_Message)
+_part = msgspec.json.Decoder(_Part)
+_text = msgspec.json.Decoder(str)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_ROLES = {
+    "system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT,
+    "tool": Role.USER, "function": Role.USER,
+}  # fmt: skip
+
+
+def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.CHAT).error_prefix) -> Prompt:
+    """Raises ClientError 400. `error_prefix`: a tool message that begins with it is an error's."""
+    asked = shaped(_request, body, "")
+    if any(name not in _KNOWN for name in shaped(_fields, body, "")):
+        losses.add("unknown_field")
+    if asked.n is not None and asked.n != 1:
+        raise ClientError("'n' must be 1 for this model: its serve gives one answer", code="bad_field", param="n")
+    if asked.audio is not None or (asked.modalities and "audio" in asked.modalities):
+        losses.add("audio")
+    if asked.web_search_options is not None:
+        losses.add("server_tools")
+    turns: list[Turn] = []
+    for at, raw in enumerate(asked.messages):
+        _add(turns, raw, f"messages[{at}]", losses, error_prefix)
+    limit = asked.max_completion_tokens if asked.max_completion_tokens is not None else asked.max_tokens
+    stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
+    return Prompt(
+        dialect=Dialect.CHAT,
+        model=asked.model,
+        turns=turns,
+        tools=_tools(asked),
+        tool_choice=_choice(asked),
+        parallel_calls=asked.parallel_tool_calls,
+        max_tokens=limit,
+        stop=stop,
+        stream=bool(asked.stream),
+        wants_usage=bool((asked.stream_options or {}).get("include_usage")),
+        format=_format(asked.response_format),
+        reasoning=_reasoning(asked, settings),
+        continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
+        settings=settings,
+    )
+
+
+def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: str) -> None:
+    message = shaped(_message, raw, where)
+    role = _ROLES.get(message.role)
+    if role is None:
+        text = f"'{where}.role' is {message.role[:40]!r}: system, developer, user, assistant or tool is expected"
+        raise ClientError(text, code="bad_field", param=f"{where}.role")
+    if message.name is not None and message.role != "function":
+        losses.add("name")
+    if message.role in ("tool", "function"):
+        blocks: list[Block] = [_result(message, where, losses, error_prefix)]
+    elif role is Role.ASSISTANT:
+        blocks = _assistant(message, where, losses)
+    else:
+        blocks = _content(message.content, where, losses)
+    if turns and turns[-1].role is role and role is not Role.SYSTEM:
+        turns[-1].blocks += blocks
+    else:
+        turns.append(Turn(role, blocks))
+
+
+def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
+    thought = message.reasoning_content if message.reasoning_content is not None else message.reasoning
+    blocks: list[Block] = [] if thought is None else [Thinking(thought)]
+    blocks += _content(message.content, where, losses)
+    if message.refusal:
+        blocks.append(Refusal(message.refusal))
+    if message.audio is not None:
+        losses.add("audio")
+    for at, call in enumerate(message.tool_calls or ()):
+        blocks.append(_call(call, f"{where}.tool_calls[{at}]"))
+    if message.function_call is not None:
+        name = message.function_call.name
+        blocks.append(Call(f"call_{name}", name, _arguments(message.function_call.arguments, where)))
+    return blocks
+
+
+def _call(call: _Call, where: str) -> Call:
+    if call.custom is not None:
+        return Call(read_id(call.id), call.custom.name, call.custom.input, custom=True)
+    if call.function is None:
+        raise ClientError(f"'{where}.function' is missing", code="bad_field", param=f"{where}.function")
+    return Call(read_id(call.id), call.function.name, _arguments(call.function.arguments, where))
+
+
+def _arguments(raw: Raw, where: str) -> str:
+    """The text in the string; some clients send the object itself: its text then."""
+    text = bytes(raw)
+    return shaped(_text, text, f"{where}.function.arguments") if text[:1] == b'"' else text.decode()
+
+
+def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> Result:
+    content = _content(message.content, where, losses)
+    first = content[0] if content else None
+    is_error = isinstance(first, Text) and bool(error_prefix) and first.text.startswith(error_prefix)
+    if is_error and isinstance(first, Text):
+        content[0] = Text(first.text[len(error_prefix) :])
+    id = message.tool_call_id or f"call_{message.name or ''}"
+    return Result(read_id(id), content, is_error)
+
+
+def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    return [_block(raw, f"{where}.content[{at}]", losses) for at, raw in enumerate(content)]
+
+
+def _block(raw: Raw, where: str, losses: Losses) -> Block:
+    part = shaped(_part, raw, where)
+    match part.type:
+        case "text" | "input_text" | "output_text":
+            return Text(part.text or "")
+        case "refusal":
+            return Refusal(part.refusal or "")
+        case "image_url":
+            given = part.image_url if isinstance(part.image_url, dict) else {"url": part.image_url}
+            picture = media.from_url(_string(given.get("url"), f"{where}.image_url.url"), f"{where}.image_url.url")
+            detail = given.get("detail")
+            picture.detail = detail if isinstance(detail, str) else None
+            return picture
+        case "input_audio":
+            audio = part.input_audio or {}
+            place = f"{where}.input_audio"
+            return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
+        case "file":
+            return _file(part.file or {}, f"{where}.file")
+    text = f"'{where}.type' is {part.type[:40]!r}, which no other dialect knows"
+    raise ClientError(text, code="bad_field", param=f"{where}.type")
+
+
+def _file(file: dict[str, Any], where: str) -> Document:
+    data = file.get("file_data")
+    if not isinstance(data, str):
+        text = f"'{where}' names a file that is kept elsewhere: send it as 'file_data'"
+        raise ClientError(text, code="bad_field", param=where)
+    kind, content = media.data_uri(data, where) if data.startswith("data:") else ("", data)
+    title = file.get("filename")
+    return Document(
+        media_type=media.sniff(content) or kind or "application/pdf",
+        data=content,
+        title=title if isinstance(title, str) else "",
+    )
+
+
+def _tools(asked: _Request) -> list[Tool]:
+    tools = [_tool(tool, f"tools[{at}]") for at, tool in enumerate(asked.tools or ())]
+    return tools + [_function(function) for function in asked.functions or ()]
+
+
+def _tool(tool: _Tool, where: str) -> Tool:
+    if tool.type == "custom" and tool.custom is not None:
+        custom = tool.custom
+        return Tool(custom.name, custom.description, custom=True, grammar=custom.format)
+    if tool.function is None:
+        raise ClientError(f"'{where}.function' is missing", code="bad_field", param=f"{where}.function")
+    return _function(tool.function)
+
+
+def _function(function: _Function) -> Tool:
+    schema = function.parameters if is_there(function.parameters) else None
+    return Tool(function.name, function.description, schema, function.strict)
+
+
+def _choice(asked: _Request) -> ToolChoice | None:
+    """none | auto | required | one by name | a list of allowed ones; `function_call` is the old spelling."""
+    given = asked.tool_choice if asked.tool_choice is not None else asked.function_call
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in ("none", "auto", "required", "any"):
+            text = f"'tool_choice' is {given[:40]!r}: none, auto, required or an object is expected"
+            raise ClientError(text, code="bad_field", param="tool_choice")
+        return ToolChoice(Choice.REQUIRED if given == "any" else Choice(given))
+    kind = given.get("type", "function")
+    if kind in ("function", "custom"):
+        inner = given.get(kind, given)
+        name = inner.get("name") if isinstance(inner, dict) else None
+        return ToolChoice(Choice.NAMED, name=_string(name, "tool_choice.function.name"))
+    if kind == "allowed_tools":
+        return _allowed(given.get("allowed_tools", given))
+    raise ClientError(f"'tool_choice.type' is {str(kind)[:40]!r}", code="bad_field", param="tool_choice.type")
+
+
+def _allowed(given: Any) -> ToolChoice:
+    where = "tool_choice.allowed_tools"
+    tools = given.get("tools") if isinstance(given, dict) else None
+    if not isinstance(tools, list):
+        raise ClientError(f"'{where}.tools' must be a list", code="bad_field", param=where)
+    names = []
+    for at, tool in enumerate(tools):
+        inner = tool.get(tool.get("type", "function"), tool) if isinstance(tool, dict) else {}
+        names.append(_string(inner.get("name") if isinstance(inner, dict) else None, f"{where}.tools[{at}]"))
+    mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
+    return ToolChoice(mode, allowed=names)
+
+
+class _Schema(msgspec.Struct):
+    name: str = ""
+    schema: Raw = _NONE
+    strict: bool | None = None
+    description: str | None = None
+
+
+_schema = msgspec.json.Decoder(_Schema)
+
+
+def _format(given: dict[str, Raw] | None) -> Format | None:
+    if given is None:
+        return None
+    kind = shaped(_text, given.get("type", Raw(b'""')), "response_format.type")
+    if kind == "json_object":
+        return Format()
+    if kind == "json_schema":
+        found = shaped(_schema, given.get("json_schema", Raw(b"{}")), "response_format.json_schema")
+        return Format(found.schema if is_there(found.schema) else None, found.name, found.strict, found.description)
+    if kind in ("text", ""):
+        return None
+    text = f"'response_format.type' is {kind[:40]!r}: text, json_object or json_schema is expected"
+    raise ClientError(text, code="bad_field", param="response_format.type")
+
+
+def _reasoning(asked: _Request, settings: dict[str, Any]) -> Reasoning | None:
+    """`reasoning_effort`, or the switch that templates of local models know."""
+    template = asked.chat_template_kwargs or {}
+    switch = template.get("enable_thinking", template.get("thinking"))
+    enabled = switch if isinstance(switch, bool) else None
+    if asked.reasoning_effort is None and enabled is None:
+        return None
+    if enabled is not None:
+        rest = {name: value for name, value in template.items() if name not in ("enable_thinking", "thinking")}
+        settings.pop("chat_template_kwargs", None)
+        if rest:
+            settings["chat_template_kwargs"] = rest
+    return Reasoning(enabled=enabled, effort=asked.reasoning_effort)
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
+    return value

@@ -1,0 +1,192 @@
+"""An answer as a chat completion, or its chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.request.codec.speak import error_event, ping
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.json_text import encode
+from stoker.request.translate.thinking import OURS
+
+STOPS = {
+    Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.LENGTH: "length", Stop.CONTEXT: "length",
+    Stop.CALLS: "tool_calls", Stop.FILTERED: "content_filter",
+}  # fmt: skip
+_TEXT = b'"choices":[{"index":0,"delta":{"content":%b},"logprobs":null,"finish_reason":null}]%b}\n\n'
+
+
+class AnswerWriter:
+    """Chunks end with `[DONE]`; usage comes in a chunk of its own before it, if the client asked for it."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+
+    __slots__ = ("_asked", "_call", "_calls", "_finish", "_head", "_kind", "_tail", "_tokens", "losses")
+
+    def __init__(self, asked: Asked, losses: Losses) -> None:
+        self.losses = losses
+        self._asked = asked
+        self._head = b""
+        """What every chunk begins with."""
+        self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
+        self._kind: Kind | None = None
+        self._calls = -1
+        self._tokens = Tokens()
+        self._finish: Finished | None = None
+
+    def write(self, event: Event) -> bytes:
+        match event:
+            case Grew(text=text):
+                return self._grow(text)
+            case Opened(kind=kind):
+                return self._open(kind, event)
+            case Began():
+                self._begin(event)
+                return self._chunk({"role": "assistant", "content": ""})
+            case Counted(tokens=tokens):
+                self._tokens.update(tokens)
+            case Signed(signature=signature):
+                if not signature.startswith(OURS):
+                    self.losses.add("signature")
+            case Finished():
+                note_stop(event, self.losses)
+                self._finish = event
+            case Failed(error=error):
+                return self.fail(error)
+            case Ended():
+                return self._end()
+        return b""
+
+    def fail(self, error: StokerError) -> bytes:
+        return error_event(error, Dialect.CHAT, self._asked.request_id)
+
+    def ping(self) -> bytes:
+        return ping(Dialect.CHAT)
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+        calls: list[dict[str, Any]] = []
+        texts: list[str] = []
+        thoughts: list[str] = []
+        for block in answer.blocks:
+            match block:
+                case Text(text=text):
+                    texts.append(text)
+                case Thinking(text=text, signature=signature):
+                    thoughts.append(text)
+                    if signature and not signature.startswith(OURS):
+                        self.losses.add("signature")
+                case Redacted():
+                    self.losses.add("thinking_redacted")
+                case Refusal(text=text):
+                    message["refusal"] = (message["refusal"] or "") + text
+                case Call():
+                    calls.append(_call(block))
+        if texts:
+            message["content"] = "".join(texts)
+        if thoughts:
+            message |= self._thought("".join(thoughts))
+        if calls:
+            message["tool_calls"] = calls
+        note_stop(Finished(answer.stop, answer.sequence), self.losses)
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": STOPS[answer.stop]}
+        out = self._frame("chat.completion", answer.id, answer.model) | {"choices": [choice]}
+        return out | {"usage": usage_of(answer.tokens)} if is_known(answer.tokens) else out
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, event: Began) -> None:
+        frame = self._frame("chat.completion.chunk", event.id, event.model)
+        self._head = b"data: %b," % encode(frame)[:-1]
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+
+    def _frame(self, kind: str, id: str, model: str) -> dict[str, Any]:
+        asked = self._asked
+        id = prefixed(id, "chatcmpl-", asked.request_id)
+        return {"id": id, "object": kind, "created": asked.created, "model": model or asked.model}
+
+    def _open(self, kind: Kind, event: Opened) -> bytes:
+        self._kind = kind
+        if kind is Kind.REDACTED:
+            self.losses.add("thinking_redacted")
+        if kind is not Kind.CALL:
+            return b""
+        self._calls += 1
+        call: dict[str, Any] = {"index": self._calls, "id": event.id, "type": "function"}
+        call["function"] = {"name": event.name, "arguments": ""}
+        return self._chunk({"tool_calls": [call]})
+
+    def _grow(self, text: str) -> bytes:
+        match self._kind:
+            case Kind.TEXT:
+                return self._head + _TEXT % (encode(text), self._tail)
+            case Kind.THINKING:
+                return self._chunk(self._thought(text))
+            case Kind.REFUSAL:
+                return self._chunk({"refusal": text})
+            case Kind.CALL:
+                return self._chunk({"tool_calls": [{"index": self._calls, "function": {"arguments": text}}]})
+        return b""
+
+    def _thought(self, text: str) -> dict[str, Any]:
+        if self._asked.both_reasoning_fields:
+            return {"reasoning_content": text, "reasoning": text}
+        return {"reasoning_content": text}
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return b'%b"choices":[%b]%b}\n\n' % (self._head, encode(choice), self._tail)
+
+    def _end(self) -> bytes:
+        stop = self._finish.stop if self._finish is not None else Stop.END
+        out = self._chunk({}, STOPS[stop])
+        if self._asked.prompt.wants_usage and is_known(self._tokens):
+            out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
+        return out + b"data: [DONE]\n\n"
+
+
+def note_stop(finished: Finished, losses: Losses) -> None:
+    """What an OpenAI dialect cannot say of why the answer ended."""
+    if finished.sequence is not None:
+        losses.add("stop_string")
+
+
+def usage_of(tokens: Tokens) -> dict[str, Any]:
+    """Both totals are known; details only as far as they are."""
+    out: dict[str, Any] = {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": (tokens.input or 0) + (tokens.output or 0),
+    }
+    cached = {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written}
+    if known := {name: count for name, count in cached.items() if count is not None}:
+        out["prompt_tokens_details"] = known
+    if tokens.reasoning is not None:
+        out["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning}
+    return out
+
+
+def _call(call: Call) -> dict[str, Any]:
+    if call.custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}

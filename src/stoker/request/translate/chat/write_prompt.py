@@ -1,0 +1,315 @@
+"""A Prompt as a chat request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Image,
+    Prompt,
+    Redacted,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    Turn,
+)
+from stoker.request.translate import media
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, encode, loose
+from stoker.request.translate.thinking import effort_of, is_on
+from stoker.request.translate.traits import Traits
+
+_OPEN_SCHEMA = Raw(b'{"type":"object","properties":{}}')
+_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
+"""Of a function that stands for a custom tool."""
+_EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
+               "top_logprobs")  # fmt: skip
+_LOCAL = ("top_k", "min_p", "repetition_penalty", "chat_template_kwargs")
+"""Vendor settings: engines that people run know them, OpenAI refuses them."""
+_LOCAL_EFFORTS = {"minimal": "low", "xhigh": "high", "max": "high"}
+"""Templates of local models know low, medium and high."""
+_CLOUD = ("user", "metadata", "service_tier", "store", "prediction", "verbosity", "prompt_cache_key",
+          "safety_identifier")  # fmt: skip
+
+
+def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+    """The document to send."""
+    messages: list[dict[str, Any]] = []
+    for turn in prompt.turns:
+        messages += _messages(turn, traits, losses)
+    out: dict[str, Any] = {"model": prompt.model, "messages": messages}
+    if prompt.stream:
+        out["stream"] = True
+        out["stream_options"] = {"include_usage": True}
+        if traits.early_usage == "continuous_usage_stats":
+            out["stream_options"]["continuous_usage_stats"] = True
+        elif traits.early_usage:
+            out[traits.early_usage] = True
+    if prompt.max_tokens is not None:
+        out[traits.limit_field] = max(prompt.max_tokens, 1)  # 0 is Anthropic's way to warm a cache up
+    if prompt.stop:
+        _stop(out, prompt.stop, traits, losses)
+    _tools(out, prompt, traits, losses)
+    if prompt.format is not None:
+        out["response_format"] = _format(prompt.format)
+    _reasoning(out, prompt, traits, losses)
+    if prompt.continues and traits.prefill == "continue":
+        out |= {"continue_final_message": True, "add_generation_prompt": False}
+    _settings(out, prompt, traits, losses)
+    return out
+
+
+# -- messages ---------------------------------------------------------------------------------------------------
+
+
+def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]]:
+    if turn.role is Role.SYSTEM:
+        return [{"role": "system", "content": "\n\n".join(_texts(turn.blocks))}]
+    if turn.role is Role.ASSISTANT:
+        return [_assistant(turn.blocks, traits, losses)]
+    out: list[dict[str, Any]] = []
+    rest: list[dict[str, Any]] = []
+    for block in turn.blocks:
+        if isinstance(block, Result):
+            message, shown = _result(block, traits, losses)
+            out.append(message)
+            rest += shown
+        else:
+            rest.append(_part(block, traits, losses))
+    if rest or not out:
+        out.append({"role": "user", "content": _short(rest)})
+    return out
+
+
+def _result(result: Result, traits: Traits, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The tool message, and what of the result has to follow in the user's."""
+    texts: list[str] = []
+    pictures: list[dict[str, Any]] = []
+    for block in result.content:
+        if isinstance(block, Image):
+            pictures.append(_part(block, traits, losses))
+        else:
+            texts.append(_part(block, traits, losses).get("text", ""))
+    text = "\n".join(texts)
+    if result.is_error:
+        losses.add("result_error")
+        text = traits.error_prefix + text
+    content: Any = text
+    if pictures and traits.tool_images:
+        content = [{"type": "text", "text": text}, *pictures] if text else pictures
+        pictures = []
+    elif pictures:
+        losses.add("result_image")
+        pictures.insert(0, {"type": "text", "text": f"(image from tool {result.id})"})
+    return {"role": "tool", "tool_call_id": result.id, "content": content}, pictures
+
+
+def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str, Any]:
+    """Thinking, then text, then calls: chat knows no other order."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    parts: list[dict[str, Any]] = []
+    calls: list[dict[str, Any]] = []
+    thoughts: list[str] = []
+    refusals: list[str] = []
+    for block in blocks:
+        match block:
+            case Thinking(text=text):
+                thoughts.append(text)
+            case Redacted():
+                losses.add("thinking_redacted")
+            case Refusal(text=text):
+                refusals.append(text)
+            case Call():
+                calls.append(_call(block, traits, losses))
+            case _:
+                if calls:
+                    losses.add("order")
+                parts.append(_part(block, traits, losses))
+    if parts:
+        message["content"] = _short(parts)
+    if refusals:
+        message["refusal"] = "".join(refusals)
+    if thoughts and traits.thinking_field:
+        message[traits.thinking_field] = "\n\n".join(thoughts)
+    elif thoughts:
+        losses.add("thinking")
+    if calls:
+        message["tool_calls"] = calls
+    elif message["content"] is None and not refusals:
+        message["content"] = ""
+    return message
+
+
+def _call(call: Call, traits: Traits, losses: Losses) -> dict[str, Any]:
+    if call.custom and traits.custom_tools:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    arguments = call.arguments
+    if call.custom:
+        losses.add("custom_tool")
+        arguments = encode({"input": arguments}).decode()
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments or "{}"}}
+
+
+def _part(block: Block, traits: Traits, losses: Losses) -> dict[str, Any]:
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Refusal(text=text):
+            return {"type": "text", "text": text}
+        case Image():
+            url: dict[str, Any] = {"url": media.to_url(block)}
+            if block.detail is not None:
+                url["detail"] = block.detail
+            return {"type": "image_url", "image_url": url}
+        case Audio(format=format, data=data):
+            return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
+        case Document():
+            return _document(block, traits, losses)
+    return {"type": "text", "text": ""}
+
+
+def _document(document: Document, traits: Traits, losses: Losses) -> dict[str, Any]:
+    text = media.text_of(document)
+    if text is not None:
+        losses.add("document")
+        return {"type": "text", "text": f"{document.title}\n{text}" if document.title else text}
+    file = {"filename": document.title or "document", "file_data": f"data:{document.media_type};base64,{document.data}"}
+    return {"type": "file", "file": file}
+
+
+def _short(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """One text alone is a plain string: every template takes that."""
+    if not parts:
+        return ""
+    return str(parts[0]["text"]) if len(parts) == 1 and parts[0]["type"] == "text" else parts
+
+
+def _texts(blocks: list[Block]) -> list[str]:
+    return [block.text for block in blocks if isinstance(block, Text)]
+
+
+# -- tools ------------------------------------------------------------------------------------------------------
+
+
+def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    choice = prompt.tool_choice
+    tools = prompt.tools
+    if choice is not None and choice.allowed is not None and traits.local:
+        losses.add("allowed_tools")
+        tools = [tool for tool in tools if tool.name in choice.allowed]
+    if not tools:
+        if prompt.parallel_calls is not None:
+            losses.add("parallel_calls")
+        return
+    out["tools"] = [_tool(tool, traits, losses) for tool in tools]
+    if choice is not None:
+        out["tool_choice"] = _choice(choice.mode, choice.name, prompt, traits)
+        if choice.allowed is not None and not traits.local:
+            allowed = [{"type": "function", "function": {"name": name}} for name in choice.allowed]
+            mode = "required" if choice.mode is Choice.REQUIRED else "auto"
+            out["tool_choice"] = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}}
+    if prompt.parallel_calls is not None:
+        out["parallel_tool_calls"] = prompt.parallel_calls
+
+
+def _choice(mode: Choice, name: str, prompt: Prompt, traits: Traits) -> Any:
+    if mode is not Choice.NAMED:
+        return mode.value
+    custom = traits.custom_tools and any(tool.custom and tool.name == name for tool in prompt.tools)
+    kind = "custom" if custom else "function"
+    return {"type": kind, kind: {"name": name}}
+
+
+def _tool(tool: Tool, traits: Traits, losses: Losses) -> dict[str, Any]:
+    if tool.custom and traits.custom_tools:
+        custom = {"name": tool.name, "description": tool.description, "format": tool.grammar}
+        return {"type": "custom", "custom": {key: value for key, value in custom.items() if value is not None}}
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        function["description"] = tool.description
+    if tool.custom:
+        losses.add("custom_tool")
+        if tool.grammar is not None:
+            losses.add("grammar")
+    function["parameters"] = _INPUT_SCHEMA if tool.custom else typed(tool.schema)
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+def typed(schema: Raw | None) -> Raw | dict[str, Any]:
+    """A schema of arguments, byte for byte unless it lacks its type."""
+    if schema is None:
+        return _OPEN_SCHEMA
+    found = loose(schema)
+    if not isinstance(found, dict) or "type" in found or not _is_plain(found):
+        return schema
+    return {"type": "object", **found}
+
+
+def _is_plain(schema: dict[str, Any]) -> bool:
+    return not any(name in schema for name in ("$ref", "anyOf", "oneOf", "allOf"))
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def _stop(out: dict[str, Any], stop: list[str], traits: Traits, losses: Losses) -> None:
+    wanted = [text for text in stop if text]
+    if traits.stop_strings and len(wanted) > traits.stop_strings:
+        losses.add("stop")
+        wanted = wanted[: traits.stop_strings]
+    if wanted:
+        out["stop"] = wanted
+
+
+def _format(format: Format) -> dict[str, Any]:
+    if format.schema is None:
+        return {"type": "json_object"}
+    schema: dict[str, Any] = {"name": format.name or "answer", "schema": format.schema}
+    if format.strict is not None:
+        schema["strict"] = format.strict
+    if format.description is not None:
+        schema["description"] = format.description
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    asked = prompt.reasoning
+    if asked is None:
+        return
+    effort, on = effort_of(asked), is_on(asked)
+    if asked.budget is not None and effort is not None:
+        losses.add("budget")
+    if asked.shown is not None:
+        losses.add("display")
+    if traits.thinking_switch == "template":
+        if on is not None:
+            out["chat_template_kwargs"] = {"enable_thinking": on}
+        if effort not in (None, "none"):
+            out["reasoning_effort"] = _LOCAL_EFFORTS.get(effort or "", effort)
+    elif traits.thinking_switch == "effort":
+        if effort is not None:
+            out["reasoning_effort"] = effort
+    else:
+        losses.add("reasoning")
+
+
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    for name, value in prompt.settings.items():
+        if name in _EVERYWHERE or name in (_LOCAL if traits.local else _CLOUD):
+            out[name] = {**value, **out[name]} if isinstance(out.get(name), dict) and isinstance(value, dict) else value
+        elif name in ("user", "safety_identifier", "prompt_cache_key", "store", "metadata", "service_tier"):
+            if name in ("metadata", "service_tier"):
+                losses.add(name)  # the others mean nothing to an engine of one's own
+        else:
+            losses.add(name)

@@ -1,0 +1,128 @@
+"""An answer as a text completion, or its chunks: text alone, whatever else the model did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
+from stoker.request.codec.speak import error_event, ping
+from stoker.request.translate.chat.write_answer import note_stop, usage_of
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.json_text import encode
+
+STOPS = {
+    Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.CALLS: "stop", Stop.LENGTH: "length",
+    Stop.CONTEXT: "length", Stop.FILTERED: "content_filter",
+}  # fmt: skip
+_LOST = {Kind.THINKING: "thinking", Kind.REDACTED: "thinking_redacted", Kind.CALL: "call", Kind.REFUSAL: "refusal"}
+"""What of a block is lost: a refusal its name, the others all."""
+_SAID = (Kind.TEXT, Kind.REFUSAL)
+_CHUNK = b'%b"choices":[{"index":0,"text":%b,"logprobs":null,"finish_reason":%b}]%b}\n\n'
+
+
+class AnswerWriter:
+    """Chunks end with `[DONE]`; usage comes in a chunk of its own before it, if the client asked for it."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+
+    __slots__ = ("_asked", "_finish", "_head", "_is_said", "_tail", "_tokens", "losses")
+
+    def __init__(self, asked: Asked, losses: Losses) -> None:
+        self.losses = losses
+        self._asked = asked
+        self._head = b""
+        """What every chunk begins with."""
+        self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
+        self._is_said = False
+        """The open block is text."""
+        self._tokens = Tokens()
+        self._finish: Finished | None = None
+
+    def write(self, event: Event) -> bytes:
+        match event:
+            case Grew(text=text):
+                return self._chunk(text) if self._is_said else b""
+            case Opened(kind=kind):
+                self._open(kind)
+            case Began():
+                self._begin(event)
+            case Counted(tokens=tokens):
+                self._tokens.update(tokens)
+            case Finished():
+                note_stop(event, self.losses)
+                self._finish = event
+            case Failed(error=error):
+                return self.fail(error)
+            case Ended():
+                return self._end()
+        return b""
+
+    def fail(self, error: StokerError) -> bytes:
+        return error_event(error, Dialect.COMPLETIONS, self._asked.request_id)
+
+    def ping(self) -> bytes:
+        return ping(Dialect.COMPLETIONS)
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        texts: list[str] = []
+        for block in answer.blocks:
+            match block:
+                case Text(text=text):
+                    texts.append(text)
+                case Refusal(text=text):
+                    self._open(Kind.REFUSAL)
+                    texts.append(text)
+                case Thinking():
+                    self._open(Kind.THINKING)
+                case Redacted():
+                    self._open(Kind.REDACTED)
+                case _:
+                    self._open(Kind.CALL)
+        note_stop(Finished(answer.stop, answer.sequence), self.losses)
+        choice = {"index": 0, "text": "".join(texts), "logprobs": None, "finish_reason": STOPS[answer.stop]}
+        out = self._frame(answer.id, answer.model) | {"choices": [choice]}
+        return out | {"usage": usage_of(answer.tokens)} if is_known(answer.tokens) else out
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, event: Began) -> None:
+        self._head = b"data: %b," % encode(self._frame(event.id, event.model))[:-1]
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+
+    def _frame(self, id: str, model: str) -> dict[str, Any]:
+        asked = self._asked
+        id = prefixed(id, "cmpl-", asked.request_id)
+        return {"id": id, "object": "text_completion", "created": asked.created, "model": model or asked.model}
+
+    def _open(self, kind: Kind) -> None:
+        self._is_said = kind in _SAID
+        if kind in _LOST:
+            self.losses.add(_LOST[kind])
+
+    def _chunk(self, text: str, finish: str | None = None) -> bytes:
+        return _CHUNK % (self._head, encode(text), encode(finish), self._tail)
+
+    def _end(self) -> bytes:
+        stop = self._finish.stop if self._finish is not None else Stop.END
+        out = self._chunk("", STOPS[stop])
+        if self._asked.prompt.wants_usage and is_known(self._tokens):
+            out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
+        return out + b"data: [DONE]\n\n"

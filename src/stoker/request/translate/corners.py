@@ -1,0 +1,136 @@
+"""Every corner where two dialects do not meet: what is done there, and whether something is lost.
+
+A reader or writer that comes to a corner names it with its code. `LOST` corners are told to the caller
+(`x-stoker-translation: lossy:CODE`), kept in the decision, and refused where a serve's translation is strict; `KEPT`
+ones change the form and nothing else, and are told to nobody. docs/translation.md shows this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stoker.domain.errors import ClientError
+
+
+class Corner(NamedTuple):
+    """`at`: whose corner it is; `what` is done; `why` it cannot be avoided."""
+
+    at: str
+    what: str
+    why: str
+
+
+LOST: dict[str, Corner] = {
+    # -- what is said
+    "cache_control": Corner("messages in", "dropped", "only Anthropic caches by marks; local engines cache by prefix"),
+    "citations": Corner("messages in, out", "dropped", "no other dialect can say where a text is quoted from"),
+    "annotations": Corner("chat, responses out", "dropped", "as citations"),
+    "name": Corner("chat in", "the participant's name is dropped", "only chat names participants"),
+    "order": Corner("messages, responses in", "text behind a call is moved before it", "a chat message has one text, "
+                    "then its calls"),
+    "result_order": Corner("chat, messages in", "text before results is moved behind them", "results come first in "
+                           "Messages, and right behind their calls in chat"),
+    "result_error": Corner("messages in", "the result's text begins with `[tool error] `", "chat has no field for it; "
+                           "on the way back the mark becomes the field again"),
+    "result_image": Corner("messages, responses in", "the image follows in a user message that names the call",
+                           "a chat tool message holds text alone"),
+    "result_orphan": Corner("any in", "becomes text of the user", "a result needs its call"),
+    "result_missing": Corner("any in", "an error result is put in", "a call needs its result"),
+    "system_turn": Corner("any in", "becomes text of the user's turn, in its place", "the model's template has no "
+                          "system turn there, and moving it to the front changes the prompt's beginning each time"),
+    "thinking": Corner("any in, out", "dropped", "the target has no field for it"),
+    "thinking_unsigned": Corner("any in, Anthropic", "dropped", "Anthropic takes only thinking that it signed itself"),
+    "thinking_altered": Corner("messages, responses in", "dropped", "its signature is ours and does not fit the text"),
+    "thinking_redacted": Corner("messages in, out", "dropped", "only its maker can read it"),
+    "signature": Corner("messages out", "dropped", "chat has no field for it"),
+    "refusal": Corner("chat, responses in, out", "becomes text", "Messages has no block for it"),
+    "detail": Corner("chat, responses in", "dropped", "Messages looks at images one way"),
+    "document": Corner("messages, responses in", "its text is put in", "the target takes no documents"),
+    "document_title": Corner("messages in", "dropped", "the target has no field for it"),
+    "search_result": Corner("messages in", "becomes text", "only Messages has such blocks"),
+    "foreign_block": Corner("messages, responses in", "dropped", "a block that only its own vendor can run or read"),
+    "context": Corner("ollama in", "dropped", "the tokens of an earlier answer mean something to Ollama alone"),
+    "call": Corner("completions, ollama out", "dropped", "text completions hold text alone"),
+    # -- tools
+    "server_tools": Corner("any in", "dropped", "tools that the vendor runs exist nowhere else"),
+    "tool_fields": Corner("messages, responses in", "dropped", "`defer_loading`, `input_examples`, `allowed_callers`, "
+                          "`eager_input_streaming` exist in one dialect"),
+    "custom_tool": Corner("responses, chat in", "becomes a function with one argument `input`", "only OpenAI's models "
+                          "take tools without a schema"),
+    "grammar": Corner("responses, chat in", "dropped", "a function's argument has a schema, not a grammar"),
+    "strict_schema": Corner("any in", "dropped", "the target does not hold arguments to their schema"),
+    "allowed_tools": Corner("chat, responses in", "the other tools are left out", "the target has no list of allowed "
+                            "tools"),
+    "tool_choice": Corner("any in", "becomes `required`", "the target cannot be made to call that tool"),
+    "arguments": Corner("any out, chat in", "kept under `_raw`", "Messages wants an object, and this is none"),
+    "truncated_call": Corner("any out", "given as far as it came", "the answer ended inside the call's arguments"),
+    # -- settings
+    "reasoning": Corner("any in", "dropped", "the target cannot be told how much to think"),
+    "budget": Corner("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
+    "display": Corner("messages, responses in", "dropped", "the target always shows its thinking, or never"),
+    "temperature": Corner("chat, responses in", "lowered to 1", "Messages allows 0 to 1"),
+    "stop": Corner("any in", "dropped, or the first four kept", "Responses has no stop strings, OpenAI takes four"),
+    "stop_string": Corner("messages out", "which stop string came is dropped", "only Messages tells"),
+    "stop_details": Corner("messages out", "dropped", "only Messages explains a refusal"),
+    "json_object": Corner("chat, responses in", "asked for in words", "Messages knows schemas only"),
+    "format": Corner("any in", "dropped", "the target cannot be held to a schema"),
+    "metadata": Corner("any in", "dropped", "Messages takes a user id alone"),
+    "include": Corner("responses in", "dropped", "it asks for what only OpenAI has"),
+    "verbosity": Corner("chat, responses in", "dropped", "the target has no such setting"),
+    "service_tier": Corner("any in", "dropped", "each vendor has tiers of its own"),
+    "store": Corner("chat, responses in", "dropped", "nothing is stored elsewhere"),
+    "parallel_calls": Corner("any in", "dropped", "without tools there is nothing to hold back"),
+    "n": Corner("chat in", "one answer", "the target gives one answer"),
+    "prefill": Corner("messages in", "the answer begins anew", "the target cannot go on with a begun answer"),
+    "audio": Corner("chat out", "dropped", "the target has no audio"),
+    **{name: Corner("any in", "dropped", "the target has no such setting") for name in (
+        "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias",
+        "logprobs", "top_logprobs", "prediction", "prompt_cache_key", "safety_identifier", "chat_template_kwargs",
+        "user", "top_p",
+    )},
+    "keep_alive": Corner("ollama in", "ignored", "Stoker decides what stays loaded, for all clients"),
+    "stop_reason": Corner("ollama out", "becomes `stop`", "Ollama has no word for an answer that was refused"),
+    "unknown_field": Corner("any in", "dropped", "nobody knows what it means to another engine"),
+}  # fmt: skip
+
+KEPT: dict[str, Corner] = {
+    "billing_header": Corner("messages in, local", "Claude Code's block that differs with each request is left out",
+                             "it defeats the prefix cache, and local engines do not bill"),
+    "system_joined": Corner("messages in", "its blocks become one text, a blank line between", "templates of local "
+                            "models take one text"),
+    "roles_merged": Corner("chat in", "turns of one role in a row become one", "Messages merges them itself"),
+    "developer": Corner("chat, responses in", "`developer` is read as `system`", "the same thing by two names"),
+    "name_shortened": Corner("any in", "a long name becomes its beginning and a hash, and the long one again in the "
+                             "answer", "chat allows 64 characters"),
+    "id_rewritten": Corner("any in, out", "a call's id is spelt so that the target takes it, and restored", "each "
+                           "dialect has its own letters for ids"),
+    "empty_text": Corner("any in", "left out", "Messages refuses empty text"),
+    "schema_typed": Corner("any in", "a schema without a type gets `object`", "arguments are an object"),
+    "double_encoded": Corner("any out, chat in", "unwrapped once", "some engines write arguments as a string in a "
+                             "string"),
+}  # fmt: skip
+
+
+class Losses:
+    """What was lost on the way, each code once, in the order in which it was met."""
+
+    __slots__ = ("codes",)
+
+    def __init__(self) -> None:
+        self.codes: dict[str, None] = {}
+
+    def add(self, code: str) -> None:
+        """`code` is one of LOST."""
+        self.codes[code] = None
+
+    def refuse(self) -> None:
+        """Raises ClientError 400 `would_lose` if anything was lost: what a strict translation does."""
+        if self.codes:
+            told = "; ".join(f"{code}: {LOST[code].what}, since {LOST[code].why}" for code in self.codes)
+            text = f"this serve's translation is strict, and the request would lose something: {told}"
+            raise ClientError(text, code="would_lose", param=_param(self.codes))
+
+
+def _param(codes: Iterable[str]) -> str | None:
+    return next(iter(codes), None)

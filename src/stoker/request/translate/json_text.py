@@ -1,0 +1,72 @@
+"""Decoding what clients and engines wrote, with errors that say where."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, TypeVar
+
+import msgspec
+
+from stoker.domain.errors import ClientError
+
+T = TypeVar("T")
+Raw = msgspec.Raw
+encode = msgspec.json.encode
+_decode = msgspec.json.decode
+_AT = re.compile(r" - at `\$([^`]*)`$")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T:
+    """The text in its shape. Raises ClientError 400 `bad_field` that names the place below `where`."""
+    try:
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        found = str(error)
+        place = _AT.search(found)
+        below = place[1] if place is not None else ""
+        what = found[: place.start()] if place is not None else found
+        path = (where + below).lstrip(".")
+        text_ = f"'{path}' cannot be read: {what[:200]}" if path else f"the request cannot be read: {what[:200]}"
+        raise ClientError(text_, code="bad_field", param=path or None) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClientError(f"'{where}' is not valid JSON: {str(error)[:160]}", code="bad_json") from None
+
+
+def loose(text: bytes | str | Raw) -> Any:
+    """The JSON value, or None if it is none. Half surrogates, which some engines write, become U+FFFD."""
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        plain = bytes(text) if isinstance(text, Raw) else text
+        return _whole_characters(json.loads(plain))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole_characters(value: Any) -> Any:
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole_characters(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole_characters(key): _whole_characters(item) for key, item in value.items()}
+    return value
+
+
+def is_object(text: str | bytes) -> bool:
+    """Whether this is the text of one JSON object."""
+    return isinstance(loose(text), dict)
+
+
+def raw(text: str) -> Raw:
+    """JSON text to be put into a document as it stands."""
+    return Raw(text.encode("utf-8", "replace"))
+
+
+def is_there(value: Raw | None) -> bool:
+    """Whether an optional field was given, and not as null."""
+    return value is not None and bytes(value) not in (b"", b"null")

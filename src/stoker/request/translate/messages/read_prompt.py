@@ -1,0 +1,317 @@
+"""A Messages request as a Prompt.
+
+`system` becomes the first turn; system turns among the messages stay where they are. A user's results go before what
+else the user says, since everybody else wants them right behind their calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.prompt import (
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Image,
+    Prompt,
+    Reasoning,
+    Redacted,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from stoker.request.translate import media
+from stoker.request.translate.calls import read_id
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, is_there, shaped
+
+_NONE = Raw()
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str | None = None
+    source: dict[str, Any] | None = None
+    thinking: str = ""
+    signature: str = ""
+    data: str = ""
+    id: str = ""
+    name: str = ""
+    input: Raw = _NONE
+    tool_use_id: str = ""
+    content: str | list[Raw] | None = None
+    is_error: bool | None = None
+    title: str | None = None
+    context: str | None = None
+    citations: Any = None
+    cache_control: Any = None
+
+
+class _SearchResult(msgspec.Struct):
+    title: str = ""
+    source: str = ""
+    content: list[dict[str, Any]] = []
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[Raw]
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    type: str | None = None
+    description: str | None = None
+    input_schema: Raw = _NONE
+    strict: bool | None = None
+    cache_control: Any = None
+    defer_loading: Any = None
+    input_examples: Any = None
+    allowed_callers: Any = None
+    eager_input_streaming: Any = None
+
+
+class _Choice(msgspec.Struct):
+    type: str
+    name: str = ""
+    disable_parallel_tool_use: bool | None = None
+
+
+class _Thinking(msgspec.Struct):
+    type: str
+    budget_tokens: int | None = None
+    display: str | None = None
+
+
+class _Format(msgspec.Struct):
+    type: str = "json_schema"
+    schema: Raw = _NONE
+
+
+class _Output(msgspec.Struct):
+    effort: str | None = None
+    format: _Format | None = None
+
+
+class _Request(msgspec.Struct):
+    model: str
+    messages: list[Raw]
+    max_tokens: int | None = None
+    system: str | list[Raw] | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: _Choice | None = None
+    thinking: _Thinking | None = None
+    output_config: _Output | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    temperature: float | int | None = None
+    top_p: float | int | None = None
+    top_k: int | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+    cache_control: Any = None
+    container: Any = None
+    mcp_servers: Any = None
+
+
+SETTINGS = ("temperature", "top_p", "top_k", "service_tier")
+"""Settings that Messages has, by the same names; `metadata.user_id` is `user`."""
+_KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
+_request = msgspec.json.Decoder(_Request)
+_message = msgspec.json.Decoder(_Message)
+_block = msgspec.json.Decoder(_Block)
+_search_result = msgspec.json.Decoder(_SearchResult)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+_TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_input_streaming")
+
+
+def read_prompt(body: bytes, losses: Losses) -> Prompt:
+    """Raises ClientError 400."""
+    asked = shaped(_request, body, "")
+    if any(name not in _KNOWN for name in shaped(_fields, body, "")):
+        losses.add("unknown_field")
+    if asked.cache_control is not None:
+        losses.add("cache_control")
+    if asked.container is not None or asked.mcp_servers:
+        losses.add("server_tools")
+    turns: list[Turn] = []
+    if asked.system:
+        turns.append(Turn(Role.SYSTEM, _content(asked.system, "system", losses)))
+    for at, raw in enumerate(asked.messages):
+        turns.append(_turn(raw, f"messages[{at}]", losses))
+    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
+    user = (asked.metadata or {}).get("user_id")
+    if isinstance(user, str):
+        settings["user"] = user
+    choice = asked.tool_choice
+    parallel = (
+        None if choice is None or choice.disable_parallel_tool_use is None else (not choice.disable_parallel_tool_use)
+    )
+    return Prompt(
+        dialect=Dialect.MESSAGES,
+        model=asked.model,
+        turns=turns,
+        tools=_tools(asked.tools or [], losses),
+        tool_choice=_choice(choice),
+        parallel_calls=parallel,
+        max_tokens=asked.max_tokens,
+        stop=asked.stop_sequences or [],
+        stream=bool(asked.stream),
+        format=_format(asked.output_config),
+        reasoning=_reasoning(asked),
+        continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
+        settings=settings,
+    )
+
+
+def _turn(raw: Raw, where: str, losses: Losses) -> Turn:
+    message = shaped(_message, raw, where)
+    role = _ROLES.get(message.role)
+    if role is None:
+        text = f"'{where}.role' is {message.role[:40]!r}: user, assistant or system is expected"
+        raise ClientError(text, code="bad_field", param=f"{where}.role")
+    blocks = _content(message.content, f"{where}.content", losses)
+    results = [block for block in blocks if isinstance(block, Result)]
+    if results and blocks[: len(results)] != results:
+        losses.add("result_order")
+        blocks = [*results, *(block for block in blocks if not isinstance(block, Result))]
+    return Turn(role, blocks)
+
+
+def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content)]
+    found = (_read(raw, f"{where}[{at}]", losses) for at, raw in enumerate(content))
+    return [block for block in found if block is not None]
+
+
+def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
+    """One block; None: it is lost."""
+    block = shaped(_block, raw, where)
+    if block.cache_control is not None:
+        losses.add("cache_control")
+    if block.citations:
+        losses.add("citations")
+    match block.type:
+        case "text" | "mid_conv_system":
+            return Text(block.text or "")
+        case "image":
+            return _image(block.source or {}, f"{where}.source")
+        case "document":
+            return _document(block, f"{where}.source", losses)
+        case "thinking":
+            return Thinking(block.thinking, block.signature)
+        case "redacted_thinking":
+            return Redacted(block.data)
+        case "tool_use":
+            arguments = bytes(block.input) if is_there(block.input) else b"{}"
+            return Call(read_id(block.id), block.name, arguments.decode())
+        case "tool_result":
+            content = _content(block.content, f"{where}.content", losses)
+            return Result(read_id(block.tool_use_id), content, bool(block.is_error))
+        case "search_result":
+            losses.add("search_result")
+            found = shaped(_search_result, raw, where)
+            texts = (piece.get("text") for piece in found.content)
+            return Text("\n".join((found.title, found.source, *(text for text in texts if isinstance(text, str)))))
+    losses.add("foreign_block")
+    return None
+
+
+def _image(source: dict[str, Any], where: str) -> Image:
+    match source.get("type"):
+        case "base64":
+            return media.image(_string(source, "data", where), f"{where}.data")
+        case "url":
+            return media.from_url(_string(source, "url", where), f"{where}.url")
+    text = f"'{where}' is kept elsewhere: send the image as base64, or as a url"
+    raise ClientError(text, code="bad_image", param=where)
+
+
+def _document(block: _Block, where: str, losses: Losses) -> Block:
+    source = block.source or {}
+    if block.context is not None:
+        losses.add("document_title")
+    title = block.title or ""
+    match source.get("type"):
+        case "base64":
+            data = _string(source, "data", where)
+            return Document(media_type=media.sniff(data) or str(source.get("media_type", "")), data=data, title=title)
+        case "text":
+            return Document(media_type="text/plain", text=_string(source, "data", where), title=title)
+        case "url":
+            return Document(url=_string(source, "url", where), title=title)
+        case "content":
+            content = source.get("content")
+            pieces = content if isinstance(content, list) else [{"text": content}]
+            texts = (piece.get("text") for piece in pieces if isinstance(piece, dict))
+            return Document(
+                media_type="text/plain", text="\n".join(t for t in texts if isinstance(t, str)), title=title
+            )
+    text = f"'{where}' names a file that is kept elsewhere: send it as base64 or text"
+    raise ClientError(text, code="bad_field", param=where)
+
+
+def _tools(given: list[_Tool], losses: Losses) -> list[Tool]:
+    tools: list[Tool] = []
+    for tool in given:
+        if tool.cache_control is not None:
+            losses.add("cache_control")
+        if tool.type not in (None, "custom"):  # the vendor runs it, or knows its schema by heart
+            losses.add("server_tools")
+            continue
+        if any(getattr(tool, name) is not None for name in _TOOL_FIELDS):
+            losses.add("tool_fields")
+        schema = tool.input_schema if is_there(tool.input_schema) else None
+        tools.append(Tool(tool.name, tool.description, schema, tool.strict))
+    return tools
+
+
+_CHOICES = {"auto": Choice.AUTO, "any": Choice.REQUIRED, "tool": Choice.NAMED, "none": Choice.NONE}
+
+
+def _choice(given: _Choice | None) -> ToolChoice | None:
+    if given is None:
+        return None
+    mode = _CHOICES.get(given.type)
+    if mode is None:
+        text = f"'tool_choice.type' is {given.type[:40]!r}: auto, any, tool or none is expected"
+        raise ClientError(text, code="bad_field", param="tool_choice.type")
+    return ToolChoice(mode, given.name)
+
+
+def _format(given: _Output | None) -> Format | None:
+    if given is None or given.format is None:
+        return None
+    return Format(given.format.schema if is_there(given.format.schema) else None)
+
+
+def _reasoning(asked: _Request) -> Reasoning | None:
+    given, effort = asked.thinking, asked.output_config.effort if asked.output_config is not None else None
+    if given is None:
+        return None if effort is None else Reasoning(effort=effort)
+    if given.type not in ("enabled", "adaptive", "disabled", "between_tools"):
+        text = f"'thinking.type' is {given.type[:40]!r}: enabled, adaptive or disabled is expected"
+        raise ClientError(text, code="bad_field", param="thinking.type")
+    shown = None if given.display is None else given.display != "omitted"
+    return Reasoning(given.type != "disabled", given.budget_tokens, effort, shown)
+
+
+def _string(source: dict[str, Any], name: str, where: str) -> str:
+    value = source.get(name)
+    if not isinstance(value, str):
+        raise ClientError(f"'{where}.{name}' must be a string", code="bad_field", param=f"{where}.{name}")
+    return value

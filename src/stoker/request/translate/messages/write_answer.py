@@ -1,0 +1,221 @@
+"""An answer as a message, or its events.
+
+`message_start`, then blocks numbered from 0, one open at a time, then one `message_delta` with all that is known of
+usage, and `message_stop`. Every block of thinking is signed. Arguments that do not begin as an object are held until
+their block closes, and then sent as one that does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Closed,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.request.codec.speak import error_event, ping
+from stoker.request.translate.calls import as_object, is_plain_start, spelt_id
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Asked, prefixed
+from stoker.request.translate.json_text import encode
+from stoker.request.translate.thinking import Signature
+
+STOPS = {
+    Stop.END: "end_turn", Stop.SEQUENCE: "stop_sequence", Stop.PAUSED: "pause_turn", Stop.LENGTH: "max_tokens",
+    Stop.CONTEXT: "model_context_window_exceeded", Stop.CALLS: "tool_use", Stop.FILTERED: "refusal",
+}  # fmt: skip
+_OPENINGS = {
+    Kind.TEXT: b'{"type":"text","text":""}', Kind.REFUSAL: b'{"type":"text","text":""}',
+    Kind.THINKING: b'{"type":"thinking","thinking":"","signature":""}',
+}  # fmt: skip
+_DELTAS = {
+    Kind.TEXT: b'{"type":"text_delta","text":%b}', Kind.REFUSAL: b'{"type":"text_delta","text":%b}',
+    Kind.THINKING: b'{"type":"thinking_delta","thinking":%b}',
+    Kind.CALL: b'{"type":"input_json_delta","partial_json":%b}',
+}  # fmt: skip
+_START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
+_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+
+
+class AnswerWriter:
+    """See the module's docstring."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+
+    __slots__ = (
+        "_asked", "_finish", "_held", "_is_refused", "_kind", "_model", "_opened", "_signature", "_signed", "_tokens",
+        "losses",
+    )  # fmt: skip
+
+    def __init__(self, asked: Asked, losses: Losses) -> None:
+        self.losses = losses
+        self._asked = asked
+        self._model = asked.model
+        self._kind = Kind.TEXT
+        self._opened = Opened(0, Kind.TEXT)
+        self._held: list[str] | None = None
+        """A call's arguments, while it is not sure that they are an object."""
+        self._signature: Signature | None = None
+        self._signed = ""
+        self._tokens = Tokens(input=asked.input_tokens)
+        self._finish = Finished(Stop.END)
+        self._is_refused = False
+
+    def write(self, event: Event) -> bytes:
+        match event:
+            case Grew(at=at, text=text):
+                return self._grow(at, text)
+            case Opened():
+                return self._open(event)
+            case Closed(at=at):
+                return self._close(at)
+            case Signed(signature=signature):
+                self._signed = signature
+            case Began():
+                return self._begin(event)
+            case Counted(tokens=tokens):
+                self._tokens.update(tokens)
+            case Finished():
+                self._finish = event
+            case Failed(error=error):
+                return self.fail(error)
+            case Ended():
+                return self._end()
+        return b""
+
+    def fail(self, error: StokerError) -> bytes:
+        return error_event(error, Dialect.MESSAGES, self._asked.request_id)
+
+    def ping(self) -> bytes:
+        return ping(Dialect.MESSAGES)
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        self._model = answer.model or self._asked.model
+        content: list[dict[str, Any]] = []
+        cut = answer.stop in (Stop.LENGTH, Stop.CONTEXT)
+        for block in answer.blocks:
+            match block:
+                case Text(text=text):
+                    content.append({"type": "text", "text": text})
+                case Refusal(text=text):
+                    self._is_refused = True
+                    content.append({"type": "text", "text": text})
+                case Thinking(text=text, signature=signature):
+                    signature = signature or self._asked.signer.sign(self._model, text)
+                    content.append({"type": "thinking", "thinking": text, "signature": signature})
+                case Redacted(data=data):
+                    content.append({"type": "redacted_thinking", "data": data})
+                case Call(id=id, name=name, arguments=arguments):
+                    given = as_object(arguments, self.losses, whole=not cut)
+                    content.append({"type": "tool_use", "id": spelt_id(id), "name": name, "input": given})
+        return {
+            "id": prefixed(answer.id, "msg_", self._asked.request_id),
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            "stop_reason": self._stop(answer.stop),
+            "stop_sequence": answer.sequence,
+            "usage": usage_of(answer.tokens),
+        }
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _begin(self, event: Began) -> bytes:
+        self._model = event.model or self._asked.model
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+        message: dict[str, Any] = {
+            "id": prefixed(event.id, "msg_", self._asked.request_id),
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage_of(self._tokens),
+        }
+        return _named({"type": "message_start", "message": message})
+
+    def _open(self, event: Opened) -> bytes:
+        self._kind, self._opened = event.kind, event
+        match event.kind:
+            case Kind.CALL:
+                self._held = []
+                block = {"type": "tool_use", "id": spelt_id(event.id), "name": event.name, "input": {}}
+                return _START % (event.at, encode(block))
+            case Kind.REDACTED:  # its data comes next, and stands in the start
+                return b""
+            case Kind.THINKING:
+                self._signature, self._signed = self._asked.signer.begin(self._model), ""
+            case Kind.REFUSAL:
+                self._is_refused = True
+        return _START % (event.at, _OPENINGS[event.kind])
+
+    def _grow(self, at: int, text: str) -> bytes:
+        match self._kind:
+            case Kind.REDACTED:
+                return _START % (at, encode({"type": "redacted_thinking", "data": text}))
+            case Kind.THINKING if self._signature is not None:
+                self._signature.update(text)
+            case Kind.CALL if self._held is not None:
+                self._held.append(text)
+                if not is_plain_start(self._held[-1] if text.strip() else ""):
+                    return b""
+                text, self._held = "".join(self._held), None
+        return _DELTA % (at, _DELTAS[self._kind] % encode(text))
+
+    def _close(self, at: int) -> bytes:
+        out = b""
+        if self._kind is Kind.THINKING and self._signature is not None:
+            signature = self._signed or self._signature.finish(self._model)
+            out = _DELTA % (at, encode({"type": "signature_delta", "signature": signature}))
+        elif self._kind is Kind.CALL and self._held:
+            given = bytes(as_object("".join(self._held), self.losses)).decode()
+            out = _DELTA % (at, _DELTAS[Kind.CALL] % encode(given))
+        self._held = self._signature = None
+        return out + _STOP % at
+
+    def _end(self) -> bytes:
+        delta = {"stop_reason": self._stop(self._finish.stop), "stop_sequence": self._finish.sequence}
+        event = {"type": "message_delta", "delta": delta, "usage": usage_of(self._tokens)}
+        return _named(event) + b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+    def _stop(self, stop: Stop) -> str:
+        return STOPS[Stop.FILTERED if self._is_refused and stop is Stop.END else stop]
+
+
+def usage_of(tokens: Tokens) -> dict[str, Any]:
+    """As Messages counts: the input is what was neither cached nor written to the cache. The dialect wants numbers for
+    both totals: one that nobody counted is 0; what may be null is.
+    """
+    fresh = (tokens.input or 0) - (tokens.cached or 0) - (tokens.written or 0)
+    out: dict[str, Any] = {
+        "input_tokens": max(fresh, 0),
+        "cache_creation_input_tokens": tokens.written,
+        "cache_read_input_tokens": tokens.cached,
+        "output_tokens": tokens.output or 0,
+    }
+    if tokens.reasoning is not None:
+        out["output_tokens_details"] = {"thinking_tokens": tokens.reasoning}
+    return out
+
+
+def _named(event: dict[str, Any]) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), encode(event))

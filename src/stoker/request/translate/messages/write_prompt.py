@@ -1,0 +1,250 @@
+"""A Prompt as a Messages request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Image,
+    Prompt,
+    Reasoning,
+    Redacted,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    Turn,
+)
+from stoker.request.translate.calls import as_object, spelt_id
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, loose
+from stoker.request.translate.thinking import budget_of, claude_effort_of, is_on
+from stoker.request.translate.traits import Traits
+
+_OPEN_SCHEMA = Raw(b'{"type":"object","properties":{}}')
+_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
+_JSON_PLEASE = "Answer with one JSON object and nothing else."
+_OWN = ("top_p", "top_k")
+_LOCAL = ("min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty", "chat_template_kwargs")
+"""Vendor settings that engines with a Messages path of their own take too."""
+_HARMLESS = ("store", "prompt_cache_key", "safety_identifier")
+"""Settings without which the answer is the same."""
+_CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Choice.NAMED: "tool"}
+
+
+def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+    """The document to send."""
+    limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
+    out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
+    system, turns = _head(prompt.turns)
+    texts = _texts(system)
+    if prompt.format is not None and prompt.format.schema is None:
+        losses.add("json_object")
+        texts.append({"type": "text", "text": _JSON_PLEASE})
+    if texts:
+        out["system"] = texts[0]["text"] if len(texts) == 1 else texts
+    out["messages"] = [_message(turn, traits, losses) for turn in turns]
+    if prompt.stream:
+        out["stream"] = True
+    if stop := [text for text in prompt.stop if text.strip()]:
+        out["stop_sequences"] = stop
+    if len(stop) < len(prompt.stop):
+        losses.add("stop")
+    _tools(out, prompt, losses)
+    _thinking(out, prompt.reasoning, limit, traits, losses)
+    _format(out, prompt.format)
+    _settings(out, prompt, traits, losses)
+    return out
+
+
+def _head(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
+    """The system turns that open the conversation, and the rest."""
+    count = next((at for at, turn in enumerate(turns) if turn.role is not Role.SYSTEM), len(turns))
+    return turns[:count], turns[count:]
+
+
+def _texts(turns: list[Turn]) -> list[dict[str, Any]]:
+    blocks = (block for turn in turns for block in turn.blocks)
+    return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text]
+
+
+def _message(turn: Turn, traits: Traits, losses: Losses) -> dict[str, Any]:
+    blocks = [written for block in turn.blocks if (written := _block(block, traits, losses)) is not None]
+    content: Any = blocks
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        content = blocks[0]["text"]
+    elif not blocks:
+        content = "(no content)"  # an empty turn is refused
+    return {"role": turn.role.value, "content": content}
+
+
+def _block(block: Block, traits: Traits, losses: Losses) -> dict[str, Any] | None:
+    """One block; None: it is lost, or empty."""
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text} if text else None
+        case Refusal(text=text):
+            losses.add("refusal")
+            return {"type": "text", "text": text} if text else None
+        case Image():
+            return {"type": "image", "source": _source(block, losses)}
+        case Document():
+            return _document(block)
+        case Audio():
+            losses.add("audio")
+            return None
+        case Thinking(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case Redacted(data=data):
+            return {"type": "redacted_thinking", "data": data}
+        case Call():
+            return _call(block, losses)
+        case Result():
+            return _result(block, traits, losses)
+
+
+def _call(call: Call, losses: Losses) -> dict[str, Any]:
+    arguments = as_object(call.arguments, losses) if not call.custom else {"input": call.arguments}
+    if call.custom:
+        losses.add("custom_tool")
+    return {"type": "tool_use", "id": spelt_id(call.id), "name": call.name, "input": arguments}
+
+
+def _result(result: Result, traits: Traits, losses: Losses) -> dict[str, Any]:
+    out: dict[str, Any] = {"type": "tool_result", "tool_use_id": spelt_id(result.id)}
+    blocks = [written for block in result.content if (written := _block(block, traits, losses)) is not None]
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        out["content"] = blocks[0]["text"]
+    elif blocks:
+        out["content"] = blocks
+    if result.is_error:
+        out["is_error"] = True
+    return out
+
+
+def _source(image: Image, losses: Losses) -> dict[str, Any]:
+    if image.detail not in (None, "auto"):
+        losses.add("detail")
+    if image.url:
+        return {"type": "url", "url": image.url}
+    return {"type": "base64", "media_type": image.media_type, "data": image.data}
+
+
+def _document(document: Document) -> dict[str, Any]:
+    if document.url:
+        source = {"type": "url", "url": document.url}
+    elif document.data:
+        source = {"type": "base64", "media_type": document.media_type, "data": document.data}
+    else:
+        source = {"type": "text", "media_type": "text/plain", "data": document.text}
+    out: dict[str, Any] = {"type": "document", "source": source}
+    if document.title:
+        out["title"] = document.title
+    return out
+
+
+# -- tools ------------------------------------------------------------------------------------------------------
+
+
+def _tools(out: dict[str, Any], prompt: Prompt, losses: Losses) -> None:
+    tools, choice = prompt.tools, prompt.tool_choice
+    if choice is not None and choice.allowed is not None:
+        losses.add("allowed_tools")
+        tools = [tool for tool in tools if tool.name in choice.allowed]
+    if not tools:
+        if prompt.parallel_calls is not None:
+            losses.add("parallel_calls")
+        return
+    out["tools"] = [_tool(tool, losses) for tool in tools]
+    if choice is None and prompt.parallel_calls is not False:
+        return
+    mode = Choice.AUTO if choice is None else choice.mode
+    out["tool_choice"] = {"type": _CHOICES[mode]}
+    if choice is not None and mode is Choice.NAMED:
+        out["tool_choice"]["name"] = choice.name
+    if prompt.parallel_calls is not None and mode is not Choice.NONE:
+        out["tool_choice"]["disable_parallel_tool_use"] = not prompt.parallel_calls
+
+
+def _tool(tool: Tool, losses: Losses) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": tool.name}
+    if tool.description is not None:
+        out["description"] = tool.description
+    if tool.custom:
+        losses.add("custom_tool")
+        if tool.grammar is not None:
+            losses.add("grammar")
+    out["input_schema"] = _INPUT_SCHEMA if tool.custom else _typed(tool.schema)
+    if tool.strict is not None:
+        out["strict"] = tool.strict
+    return out
+
+
+def _typed(schema: Raw | None) -> Raw | dict[str, Any]:
+    """Messages wants `type: object` whatever else the schema says."""
+    if schema is None:
+        return _OPEN_SCHEMA
+    found = loose(schema)
+    if isinstance(found, dict) and found.get("type") == "object":
+        return schema
+    return {"type": "object", **(found if isinstance(found, dict) else {})} | {"type": "object"}
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: Traits, losses: Losses) -> None:
+    """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
+    thinking; for a local engine a budget  4. on, and nothing more.
+    """
+    if asked is None:
+        return
+    on, effort = is_on(asked), claude_effort_of(asked)
+    forced = out.get("tool_choice", {}).get("type") in ("any", "tool")
+    if on and forced and not traits.local:
+        losses.add("reasoning")  # Anthropic refuses the two together, and the call is what was insisted on
+        return
+    if on is False:
+        out["thinking"] = {"type": "disabled"}  # 1
+        return
+    budget = asked.budget
+    if budget is None and traits.local and effort is not None and asked.enabled is None:
+        budget = budget_of(effort)  # 3
+    if budget is not None:
+        if limit > 1024:
+            out["thinking"] = {"type": "enabled", "budget_tokens": min(max(budget, 1024), limit - 1)}  # 2
+        else:
+            losses.add("reasoning")
+    elif on:
+        out["thinking"] = {"type": "adaptive"}  # 4
+    if effort is not None and (asked.enabled is not None or not traits.local):
+        out["output_config"] = {"effort": effort}
+    if asked.shown is not None and "thinking" in out:
+        out["thinking"]["display"] = "summarized" if asked.shown else "omitted"
+
+
+def _format(out: dict[str, Any], format: Format | None) -> None:
+    if format is not None and format.schema is not None:
+        out.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": format.schema}
+
+
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    for name, value in prompt.settings.items():
+        if name in _OWN or (traits.local and name in _LOCAL):
+            out[name] = value
+        elif name == "temperature":
+            if value > 1:
+                losses.add("temperature")
+            out[name] = min(value, 1)
+        elif name == "user":
+            out["metadata"] = {"user_id": value}
+        elif name not in _HARMLESS:
+            losses.add(name)

@@ -1,0 +1,53 @@
+"""An /api/generate request as a Prompt: the system's text, then what the user says, images first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.prompt import Prompt, Role, Text, Turn
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import shaped
+from stoker.request.translate.ollama.asking import Asking, note_unknown, prompt_of
+from stoker.request.translate.ollama.read_prompt import pictures
+
+
+class _Request(Asking):
+    prompt: str | None = None
+    suffix: str | None = None
+    system: str | None = None
+    images: list[str] | None = None
+    template: str | None = None
+    raw: bool | None = None
+    context: Any = None
+
+
+_request = msgspec.json.Decoder(_Request)
+_REFUSED = {
+    "suffix": "needs a serve that speaks completions: this model answers in chat turns",
+    "raw": "cannot be true: the model's own template is always applied; ask /v1/completions of a serve that speaks it",
+    "template": "cannot be given: the model's own template is always applied",
+}
+
+
+def read_generate(body: bytes, losses: Losses) -> Prompt:
+    """Raises ClientError 400.
+
+    A request without a prompt only loads the model, or unloads it, as in `read_prompt`: its Prompt has no turns.
+    """
+    asked = shaped(_request, body, "")
+    note_unknown(body, _Request, losses)
+    for name, text in _REFUSED.items():
+        if getattr(asked, name):
+            raise ClientError(f"'{name}' {text}", code="bad_field", param=name)
+    if asked.context:
+        losses.add("context")
+    turns: list[Turn] = []
+    if asked.prompt:
+        if asked.system:
+            turns.append(Turn(Role.SYSTEM, [Text(asked.system)]))
+        turns.append(Turn(Role.USER, [*pictures(asked.images, "images"), Text(asked.prompt)]))
+    return prompt_of(asked, Dialect.OLLAMA_GENERATE, turns, [], losses)

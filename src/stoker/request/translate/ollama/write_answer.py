@@ -1,0 +1,199 @@
+"""An answer as Ollama's: one object, or one line of JSON for each piece, the last with `done` and the counts.
+
+A call goes out whole, when it is closed: its arguments are an object. Durations are left out: only the engine knows
+them, and the clients' types allow it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Closed,
+    Counted,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.request.codec.speak import error_event
+from stoker.request.translate.calls import as_object
+from stoker.request.translate.chat.write_answer import note_stop
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Asked
+from stoker.request.translate.json_text import encode
+from stoker.request.translate.thinking import OURS
+
+_LENGTH = (Stop.LENGTH, Stop.CONTEXT)
+
+
+class AnswerWriter:
+    """`generate`: for /api/generate, whose answers are `response` and hold no calls; else for /api/chat."""
+
+    content_type = b"application/x-ndjson"
+
+    __slots__ = ("_asked", "_call", "_calls", "_finish", "_generate", "_head", "_kind", "_pieces", "_tokens", "losses")
+
+    def __init__(self, asked: Asked, losses: Losses, generate: bool) -> None:
+        self.losses = losses
+        self._asked = asked
+        self._generate = generate
+        self._head = self._start(asked.model)
+        """What every line begins with."""
+        self._kind: Kind | None = None
+        self._call: Opened | None = None
+        self._pieces: list[str] = []
+        """Of the open call's arguments."""
+        self._calls = 0
+        self._tokens = Tokens()
+        self._finish = Finished(Stop.END)
+
+    def write(self, event: Event) -> bytes:
+        match event:
+            case Grew(text=text):
+                return self._grow(text)
+            case Opened(kind=kind):
+                self._kind = kind
+                self._open(event)
+            case Closed():
+                return self._close()
+            case Began():
+                self._begin(event)
+            case Counted(tokens=tokens):
+                self._tokens.update(tokens)
+            case Signed(signature=signature):
+                self._note_signature(signature)
+            case Finished():
+                self._finish = event
+            case Failed(error=error):
+                return self.fail(error)
+            case _:
+                return self._line(self._said() | self._end(self._finish, self._tokens))
+        return b""
+
+    def fail(self, error: StokerError) -> bytes:
+        return error_event(error, self._dialect, self._asked.request_id)
+
+    def ping(self) -> bytes:
+        return self._line(self._said() | {"done": False})
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        texts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[dict[str, Any]] = []
+        for block in answer.blocks:
+            match block:
+                case Text(text=text):
+                    texts.append(text)
+                case Refusal(text=text):
+                    self.losses.add("refusal")
+                    texts.append(text)
+                case Thinking(text=text, signature=signature):
+                    self._note_signature(signature)
+                    thoughts.append(text)
+                case Redacted():
+                    self.losses.add("thinking_redacted")
+                case Call() if self._generate:
+                    self.losses.add("call")
+                case _:
+                    calls.append(self._called(len(calls), block.id, block.name, block.arguments))
+        more: dict[str, Any] = {"thinking": "".join(thoughts)} if thoughts else {}
+        said = self._said("".join(texts), more | ({"tool_calls": calls} if calls else {}))
+        end = self._end(Finished(answer.stop, answer.sequence), answer.tokens)
+        return _frame(answer.model or self._asked.model, self._asked.created) | said | end
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _dialect(self) -> Dialect:
+        return Dialect.OLLAMA_GENERATE if self._generate else Dialect.OLLAMA_CHAT
+
+    def _begin(self, event: Began) -> None:
+        self._head = self._start(event.model or self._asked.model)
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+
+    def _open(self, event: Opened) -> None:
+        match event.kind:
+            case Kind.REDACTED:
+                self.losses.add("thinking_redacted")
+            case Kind.REFUSAL:
+                self.losses.add("refusal")
+            case Kind.CALL if self._generate:
+                self.losses.add("call")
+            case Kind.CALL:
+                self._call = event
+
+    def _grow(self, text: str) -> bytes:
+        match self._kind:
+            case Kind.TEXT | Kind.REFUSAL:
+                return self._line(self._said(text) | {"done": False})
+            case Kind.THINKING:
+                return self._line(self._said("", {"thinking": text}) | {"done": False})
+            case Kind.CALL if self._call is not None:
+                self._pieces.append(text)
+        return b""
+
+    def _close(self) -> bytes:
+        call, self._call = self._call, None
+        if call is None:
+            return b""
+        arguments, self._pieces = "".join(self._pieces), []
+        called = self._called(self._calls, call.id, call.name, arguments)
+        self._calls += 1
+        return self._line(self._said("", {"tool_calls": [called]}) | {"done": False})
+
+    def _called(self, index: int, id: str, name: str, arguments: str) -> dict[str, Any]:
+        """Why the answer ends is not known yet where a call closes: arguments may always be cut off."""
+        function = {"index": index, "name": name, "arguments": as_object(arguments, self.losses, whole=False)}
+        return {"id": id, "function": function} if id else {"function": function}
+
+    def _said(self, text: str = "", more: dict[str, Any] | None = None) -> dict[str, Any]:
+        more = more or {}
+        if self._generate:
+            return {"response": text, **more}
+        return {"message": {"role": "assistant", "content": text, **more}}
+
+    def _end(self, finished: Finished, tokens: Tokens) -> dict[str, Any]:
+        note_stop(finished, self.losses)
+        if finished.stop is Stop.FILTERED:
+            self.losses.add("stop_reason")
+        out: dict[str, Any] = {"done": True, "done_reason": "length" if finished.stop in _LENGTH else "stop"}
+        counts = {"prompt_eval_count": tokens.input, "eval_count": tokens.output}
+        return out | {name: count for name, count in counts.items() if count is not None}
+
+    def _note_signature(self, signature: str) -> None:
+        if signature and not signature.startswith(OURS):
+            self.losses.add("signature")
+
+    def _start(self, model: str) -> bytes:
+        return encode(_frame(model, self._asked.created))[:-1] + b","
+
+    def _line(self, rest: dict[str, Any]) -> bytes:
+        return b"%b%b\n" % (self._head, encode(rest)[1:])
+
+
+def load_answer(model: str, created: int, unload: bool, generate: bool) -> dict[str, Any]:
+    """The one object that answers a request which only loads a model, or unloads it. `created`: Unix seconds."""
+    said: dict[str, Any] = {"response": ""} if generate else {"message": {"role": "assistant", "content": ""}}
+    return _frame(model, created) | said | {"done": True, "done_reason": "unload" if unload else "load"}
+
+
+def rfc3339(seconds: float) -> str:
+    """Unix seconds as Ollama writes them."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _frame(model: str, created: int) -> dict[str, Any]:
+    return {"model": model, "created_at": rfc3339(created)}

@@ -1,0 +1,409 @@
+"""A Responses answer as events.
+
+    1. a piece of text, of a refusal, of thinking comes  -> its block opens with it: nobody has to have announced it
+    2. a piece of a call comes                           -> in its call; it waits while name and id are not known
+    3. a `.done` carries the whole                       -> all of it, if no piece came before; the block closes
+    4. an item is done                                   -> what of it never came is given, its signature, its end
+    5. the terminal event                                -> items that never came, usage, the reason, the end
+
+Items are found by their id, else by their index: engines leave out either, and some make up a new id each time.
+Summaries and open thinking are both thinking; of an item that has both, what comes first is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Closed,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Said,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.request.codec.frames import as_error, is_error
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import number, part
+from stoker.request.translate.json_text import encode
+
+BETWEEN = "\n\n"
+"""Between the parts of a summary."""
+
+
+class _Piece(NamedTuple):
+    kind: Kind
+    whole: str
+    """The field of its `.done`."""
+    place: str
+    """The field that says which part of the item it is of."""
+
+
+_PIECES = {
+    "output_text": _Piece(Kind.TEXT, "text", "content_index"),
+    "refusal": _Piece(Kind.REFUSAL, "refusal", "content_index"),
+    "reasoning_text": _Piece(Kind.THINKING, "text", "content_index"),
+    "reasoning_summary_text": _Piece(Kind.THINKING, "text", "summary_index"),
+    "function_call_arguments": _Piece(Kind.CALL, "arguments", ""),
+    "custom_tool_call_input": _Piece(Kind.CALL, "input", ""),
+}
+"""By the middle of their events' names."""
+_CALLS = ("function_call", "custom_tool_call")
+_KINDS = {Text: Kind.TEXT, Refusal: Kind.REFUSAL, Thinking: Kind.THINKING}
+
+
+class _Block:
+    __slots__ = ("at", "is_closed", "kind")
+
+    def __init__(self, at: int, kind: Kind) -> None:
+        self.at = at
+        self.kind = kind
+        self.is_closed = False
+
+
+class _Item:
+    __slots__ = (
+        "blocks", "by_place", "call", "call_id", "has_pieces", "held", "id", "is_custom", "is_done", "name", "place",
+        "places", "source", "thought", "type",
+    )  # fmt: skip
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.type = ""
+        """Empty: a piece of it came, and nothing yet that says what it is."""
+        self.is_done = False
+        self.blocks: list[_Block] = []
+        self.by_place: dict[tuple[Kind, int], _Block] = {}
+        self.thought: _Block | None = None
+        self.source = ""
+        """Which of its two kinds of thinking came first."""
+        self.place = 0
+        """The part of thinking that came last."""
+        self.places: set[int] = set()
+        self.call: _Block | None = None
+        self.call_id = ""
+        self.name = ""
+        self.is_custom = False
+        self.has_pieces = False
+        self.held: list[str] = []
+        """Pieces of a call that came before its name."""
+
+
+class AnswerReader:
+    """See the module's docstring."""
+
+    __slots__ = ("_began", "_by_id", "_by_index", "_has_calls", "_is_over", "_items", "_next", "losses")
+
+    def __init__(self, losses: Losses) -> None:
+        self.losses = losses
+        self._began = False
+        self._is_over = False
+        self._has_calls = False
+        self._items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
+        self._by_index: dict[int, _Item] = {}
+        self._next = 0
+
+    def read(self, payload: dict[str, Any]) -> list[Event]:
+        if self._is_over:
+            return []
+        kind, response = _text(payload.get("type")), _object(payload.get("response"))
+        if is_error(payload) or kind in ("response.failed", "response.error"):
+            self._is_over = True
+            return [Failed(as_error(payload if is_error(payload) else response))]
+        out: list[Event] = []
+        if not self._began:
+            self._began = True
+            out.append(Began(_text(response.get("id")), _text(response.get("model"))))
+        match kind:
+            case "response.output_item.added":
+                self._add(payload, out)
+            case "response.output_item.done":
+                given = _object(payload.get("item"))
+                self._settle(self._item(_text(given.get("id")), payload.get("output_index")), given, out)
+            case "response.completed" | "response.incomplete":
+                self._end(kind, response, out)
+            case "response.output_text.annotation.added":
+                self.losses.add("annotations")
+            case _:
+                self._read_piece(kind, payload, out)
+        return out
+
+    def end(self) -> list[Event]:
+        """Nothing: the terminal event said it all, or the answer has no proper end."""
+        return []
+
+    def whole(self, payload: dict[str, Any]) -> Answer:
+        answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
+        for item in _list(payload.get("output")):
+            answer.blocks += said_of(item, self.losses)
+        has_calls = any(isinstance(block, Call) for block in answer.blocks)
+        answer.stop = stop_of(payload, payload.get("status") == "incomplete", has_calls)
+        answer.tokens = tokens_of(payload) or Tokens()
+        return answer
+
+    # -- items ---------------------------------------------------------------------------------------------------------
+
+    def _add(self, payload: dict[str, Any], out: list[Event]) -> None:
+        given = _object(payload.get("item"))
+        id, index = _text(given.get("id")), payload.get("output_index")
+        known = self._find(id, index)
+        if known is None or known.type:  # the same index for all items: each announcement is another item
+            known = self._new(id, index)
+        self._learn(known, given)
+        if known.type in _CALLS and known.name and known.call_id:
+            self._open_call(known, out)
+
+    def _find(self, id: str, index: Any) -> _Item | None:
+        known = self._by_id.get(id) if id else None
+        return known if known is not None or type(index) is not int else self._by_index.get(index)
+
+    def _item(self, id: str, index: Any) -> _Item:
+        known = self._find(id, index)
+        return known if known is not None else self._new(id, index)
+
+    def _new(self, id: str, index: Any) -> _Item:
+        item = _Item(id)
+        self._items.append(item)
+        if id:
+            self._by_id[id] = item
+        if type(index) is int:
+            self._by_index[index] = item
+        return item
+
+    def _learn(self, item: _Item, given: dict[str, Any]) -> None:
+        item.type = _text(given.get("type")) or item.type
+        item.name = _text(given.get("name")) or item.name
+        item.call_id = _text(given.get("call_id")) or item.call_id
+        if item.type:
+            item.is_custom = item.type == "custom_tool_call"
+        if item.call_id:
+            self._by_id.setdefault(item.call_id, item)
+
+    def _settle(self, item: _Item, given: dict[str, Any], out: list[Event]) -> None:
+        """All that there is of an item is known: what never came is given out, and it closes."""
+        if item.is_done:
+            return
+        item.is_done = True
+        self._learn(item, given)
+        came = {kind: sum(block.kind is kind for block in item.blocks) for kind in _KINDS.values()}
+        for said in said_of(given, self.losses):
+            if isinstance(said, Call):
+                self._settle_call(item, said.arguments, out)
+                continue
+            kind = _KINDS.get(type(said), Kind.TEXT)
+            came[kind] -= 1
+            if came[kind] < 0:
+                block = self._open(item, kind, out)
+                if kind is Kind.THINKING:
+                    item.thought = block
+                if text := getattr(said, "text", ""):
+                    out.append(Grew(block.at, text))
+            if isinstance(said, Thinking) and said.signature and item.thought is not None:
+                out.append(Signed(item.thought.at, said.signature))
+        self._close(item, out)
+
+    def _settle_call(self, item: _Item, arguments: str, out: list[Event]) -> None:
+        call = self._open_call(item, out)
+        if arguments and not item.has_pieces:
+            out.append(Grew(call.at, arguments))
+
+    def _close(self, item: _Item, out: list[Event]) -> None:
+        for block in item.blocks:
+            self._shut(block, out)
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _read_piece(self, kind: str, payload: dict[str, Any], out: list[Event]) -> None:
+        _, _, rest = kind.partition(".")
+        name, _, stage = rest.partition(".")
+        piece = _PIECES.get(name)
+        if piece is None or stage not in ("delta", "done"):
+            return
+        is_whole = stage == "done"
+        text = _text(payload.get(piece.whole if is_whole else "delta"))
+        if not text and not is_whole:
+            return
+        item = self._item(_text(payload.get("item_id")), payload.get("output_index"))
+        if item.is_done:
+            return
+        place = payload.get(piece.place)
+        place = place if type(place) is int else 0
+        match piece.kind:
+            case Kind.CALL:
+                item.name = item.name or _text(payload.get("name"))
+                item.is_custom = item.is_custom or name == "custom_tool_call_input"
+                self._call(item, text, is_whole, out)
+            case Kind.THINKING:
+                self._think(item, name, place, text, is_whole, out)
+            case _:
+                self._say(item, piece.kind, place, text, is_whole, out)
+
+    def _say(self, item: _Item, kind: Kind, place: int, text: str, is_whole: bool, out: list[Event]) -> None:
+        block = item.by_place.get((kind, place))
+        if block is None:
+            if not text:
+                return
+            block = item.by_place[kind, place] = self._open(item, kind, out)
+            out.append(Grew(block.at, text))
+        elif not block.is_closed and not is_whole:
+            out.append(Grew(block.at, text))
+        if is_whole:
+            self._shut(block, out)
+
+    def _think(self, item: _Item, source: str, place: int, text: str, is_whole: bool, out: list[Event]) -> None:
+        """Stays open: the signature comes with the item's end."""
+        item.source = item.source or source
+        if item.source != source or not text or (is_whole and place in item.places):
+            return
+        if item.thought is None:
+            item.thought = self._open(item, Kind.THINKING, out)
+        elif item.place != place:
+            text = BETWEEN + text
+        item.place = place
+        item.places.add(place)
+        out.append(Grew(item.thought.at, text))
+
+    def _call(self, item: _Item, text: str, is_whole: bool, out: list[Event]) -> None:
+        call = item.call
+        if call is not None and call.is_closed:
+            return
+        if text and not (is_whole and item.has_pieces):
+            item.has_pieces = True
+            if call is not None:
+                out.append(Grew(call.at, text))
+            else:
+                item.held.append(text)
+        if is_whole and call is not None:
+            self._shut(call, out)
+
+    def _open_call(self, item: _Item, out: list[Event]) -> _Block:
+        """With what came before its name."""
+        if item.call is None:
+            self._has_calls = True
+            item.call = _Block(self._place(), Kind.CALL)
+            item.blocks.append(item.call)
+            out.append(Opened(item.call.at, Kind.CALL, item.call_id or item.id, item.name, item.is_custom))
+            if item.held:
+                out.append(Grew(item.call.at, "".join(item.held)))
+        return item.call
+
+    def _open(self, item: _Item, kind: Kind, out: list[Event]) -> _Block:
+        block = _Block(self._place(), kind)
+        item.blocks.append(block)
+        out.append(Opened(block.at, kind))
+        return block
+
+    def _shut(self, block: _Block, out: list[Event]) -> None:
+        if not block.is_closed:
+            block.is_closed = True
+            out.append(Closed(block.at))
+
+    def _place(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _end(self, kind: str, response: dict[str, Any], out: list[Event]) -> None:
+        self._is_over = True
+        for at, given in enumerate(_list(response.get("output"))):
+            self._settle(self._listed(given, at), given, out)
+        for item in self._items:
+            if item.held and item.call is None:  # a call that never got a name is still what the model did
+                self._open_call(item, out)
+            self._close(item, out)
+        tokens = tokens_of(response)
+        if tokens is not None:
+            out.append(Counted(tokens))
+        is_cut = kind == "response.incomplete" or response.get("status") == "incomplete"
+        out += (Finished(stop_of(response, is_cut, self._has_calls)), Ended())
+
+    def _listed(self, given: dict[str, Any], at: int) -> _Item:
+        """The item that stands here in the final output: the one of this id, else the one that came in this place."""
+        for name in ("id", "call_id"):
+            known = self._by_id.get(_text(given.get(name)))
+            if known is not None:
+                return known
+        known = self._items[at] if at < len(self._items) else None
+        same = known is not None and known.type in ("", given.get("type"))
+        return known if known is not None and same else self._new(_text(given.get("id")), None)
+
+
+def said_of(item: dict[str, Any], losses: Losses) -> list[Said]:
+    """The blocks of one whole item. Empty text is none."""
+    kind = item.get("type")
+    if kind == "message":
+        found = (_part(part, losses) for part in _list(item.get("content")))
+        return [said for said in found if said is not None]
+    if kind == "reasoning":
+        thoughts = _thoughts(item.get("content")) or _thoughts(item.get("summary"))
+        signature = _text(item.get("encrypted_content"))
+        return [Thinking(BETWEEN.join(thoughts), signature)] if thoughts or signature else []
+    id, name = _text(item.get("call_id")) or _text(item.get("id")), _text(item.get("name"))
+    if kind == "custom_tool_call":
+        return [Call(id, name, _text(item.get("input")), custom=True)]
+    if kind == "function_call":
+        return [Call(id, name, _arguments(item.get("arguments")))]
+    losses.add("foreign_block")
+    return []
+
+
+def _part(part: dict[str, Any], losses: Losses) -> Said | None:
+    if part.get("annotations"):
+        losses.add("annotations")
+    if refusal := _text(part.get("refusal")):
+        return Refusal(refusal)
+    text = _text(part.get("text"))
+    return Text(text) if text else None
+
+
+def _thoughts(parts: Any) -> list[str]:
+    return [text for part in _list(parts) if (text := _text(part.get("text")))]
+
+
+def _arguments(value: Any) -> str:
+    """Some engines give an object instead of its text."""
+    return encode(value).decode() if isinstance(value, dict) else _text(value)
+
+
+def stop_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> Stop:
+    if not is_cut:
+        return Stop.CALLS if has_calls else Stop.END
+    reason = _object(response.get("incomplete_details")).get("reason")
+    return Stop.FILTERED if reason == "content_filter" else Stop.LENGTH
+
+
+def tokens_of(response: dict[str, Any]) -> Tokens | None:
+    usage = response.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    return Tokens(
+        input=number(usage.get("input_tokens")),
+        cached=part(usage, "input_tokens_details", "cached_tokens"),
+        written=part(usage, "input_tokens_details", "cache_write_tokens"),
+        output=number(usage.get("output_tokens")),
+        reasoning=part(usage, "output_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

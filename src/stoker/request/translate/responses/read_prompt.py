@@ -1,0 +1,474 @@
+"""A Responses request as a Prompt.
+
+    1. `instructions`                                       -> the first turn, of the system
+    2. a message of the system or the developer             -> a turn of its own
+    3. a message of the assistant, reasoning, a call        -> the assistant's turn, while nothing else comes between
+    4. what a call gave                                     -> the next turn of the user, before what else the user says
+    5. any other item: only its vendor can run or read it   -> dropped
+
+What would need a conversation that is kept here is refused: nothing is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Image,
+    Prompt,
+    Reasoning,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from stoker.request.translate import media
+from stoker.request.translate.calls import read_id
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.traits import Traits
+
+_NONE = Raw()
+
+
+class _Kind(msgspec.Struct):
+    """Read first: fields of vendors' items and tools have shapes of their own."""
+
+    type: str | None = None
+    role: str | None = None
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: str | list[Raw] | None = None
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    refusal: str | None = None
+    image_url: str | dict[str, Any] | None = None
+    detail: str | None = None
+    file_id: str | None = None
+    file_data: str | None = None
+    file_url: str | None = None
+    filename: str | None = None
+    input_audio: dict[str, Any] | None = None
+    annotations: Any = None
+    prompt_cache_breakpoint: Any = None
+
+
+class _Thought(msgspec.Struct):
+    text: str = ""
+
+
+class _Reasoning(msgspec.Struct):
+    summary: list[_Thought] | None = None
+    content: list[_Thought] | None = None
+    encrypted_content: str | None = None
+
+
+class _Call(msgspec.Struct):
+    id: str | None = None
+    call_id: str | None = None
+    name: str = ""
+    arguments: Raw = _NONE
+    input: str = ""
+    output: str | list[Raw] | None = None
+    namespace: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    description: str | None = None
+    parameters: Raw | None = None
+    strict: bool | None = None
+    format: dict[str, Any] | None = None
+    tools: list[Raw] | None = None
+
+
+class _Format(msgspec.Struct):
+    type: str = "text"
+    schema: Raw | None = None
+    name: str = ""
+    strict: bool | None = None
+    description: str | None = None
+
+
+class _TextConfig(msgspec.Struct):
+    format: _Format | None = None
+    verbosity: str | None = None
+
+
+class _Request(msgspec.Struct):
+    model: str
+    input: str | list[Raw] | None = None
+    instructions: str | None = None
+    stream: bool | None = None
+    stream_options: Any = None
+    max_output_tokens: int | None = None
+    tools: list[Raw] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning: dict[str, Any] | None = None
+    text: _TextConfig | None = None
+    include: list[str] | None = None
+    truncation: str | None = None
+    temperature: float | int | None = None
+    top_p: float | int | None = None
+    top_logprobs: int | None = None
+    user: str | None = None
+    metadata: dict[str, Any] | None = None
+    service_tier: str | None = None
+    store: bool | None = None
+    prompt_cache_key: str | None = None
+    safety_identifier: str | None = None
+    background: bool | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    prompt: Any = None
+
+
+SETTINGS = (
+    "temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
+    "safety_identifier",
+)  # fmt: skip
+"""Settings that Responses has, by the same names; `verbosity` stands in `text`, and `store` is told only if true."""
+STATEFUL = {
+    "previous_response_id": "send the whole conversation as 'input'",
+    "conversation": "send the whole conversation as 'input'",
+    "background": "leave it out, and keep the connection open",
+    "prompt": "send the prompt's own text as 'instructions' and 'input'",
+}
+"""Fields that name what is kept at OpenAI, and what to do instead."""
+_KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
+_TOOL_FIELDS = {"type", *(field.encode_name for field in msgspec.structs.fields(_Tool))}
+_REASONING_FIELDS = ("effort", "summary", "generate_summary")
+_request = msgspec.json.Decoder(_Request)
+_kind = msgspec.json.Decoder(_Kind)
+_message = msgspec.json.Decoder(_Message)
+_part = msgspec.json.Decoder(_Part)
+_reasoning_item = msgspec.json.Decoder(_Reasoning)
+_call_item = msgspec.json.Decoder(_Call)
+_tool_item = msgspec.json.Decoder(_Tool)
+_text = msgspec.json.Decoder(str)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
+
+
+def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.RESPONSES).error_prefix) -> Prompt:
+    """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
+    asked = shaped(_request, body, "")
+    _refuse_stateful(asked)
+    if asked.truncation not in (None, "disabled") or any(
+        name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items()
+    ):
+        losses.add("unknown_field")
+    if any(name != "reasoning.encrypted_content" for name in asked.include or ()):
+        losses.add("include")
+    turns = _Turns(losses, error_prefix).read(asked)
+    tools = _tools(asked.tools or [], "tools", losses)
+    return Prompt(
+        dialect=Dialect.RESPONSES,
+        model=asked.model,
+        turns=turns,
+        tools=tools,
+        tool_choice=_choice(asked.tool_choice, losses),
+        parallel_calls=asked.parallel_tool_calls,
+        max_tokens=asked.max_output_tokens,
+        stream=bool(asked.stream),
+        format=_format(asked.text),
+        reasoning=_reasoning(asked.reasoning or {}, losses),
+        continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
+        settings=_settings(asked),
+    )
+
+
+def _refuse_stateful(asked: _Request) -> None:
+    for name, instead in STATEFUL.items():
+        if getattr(asked, name) not in (None, False):
+            text = f"'{name}' needs what is stored elsewhere, and nothing is stored for this model: {instead}"
+            raise ClientError(text, code="stateful", param=name)
+
+
+def _settings(asked: _Request) -> dict[str, Any]:
+    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
+    if asked.text is not None and asked.text.verbosity is not None:
+        settings["verbosity"] = asked.text.verbosity
+    if asked.store:
+        settings["store"] = True
+    return settings
+
+
+# -- turns --------------------------------------------------------------------------------------------------------
+
+
+class _Turns:
+    """Items, one by one, as turns. The numbers are those of the module's docstring."""
+
+    __slots__ = ("_error_prefix", "_losses", "_turns")
+
+    def __init__(self, losses: Losses, error_prefix: str) -> None:
+        self._losses = losses
+        self._error_prefix = error_prefix
+        self._turns: list[Turn] = []
+
+    def read(self, asked: _Request) -> list[Turn]:
+        if asked.instructions:
+            self._add(Role.SYSTEM, [Text(asked.instructions)])  # 1
+        if asked.input is None:
+            raise ClientError("'input' is missing", code="bad_field", param="input")
+        if isinstance(asked.input, str):
+            self._add(Role.USER, [Text(asked.input)] if asked.input else [])
+        else:
+            for at, raw in enumerate(asked.input):
+                self._item(raw, f"input[{at}]")
+        for turn in self._turns:
+            self._results_first(turn)
+        return self._turns
+
+    def _item(self, raw: Raw, where: str) -> None:
+        kind = shaped(_kind, raw, where)
+        match kind.type:
+            case "message":
+                self._message(raw, where)
+            case None if kind.role is not None:
+                self._message(raw, where)
+            case "reasoning":
+                self._add(Role.ASSISTANT, [_thinking(shaped(_reasoning_item, raw, where))])  # 3
+            case "function_call" | "custom_tool_call":
+                self._add(Role.ASSISTANT, [self._call(raw, where, kind.type == "custom_tool_call")])  # 3
+            case "function_call_output" | "custom_tool_call_output":
+                self._result(raw, where, kind.type == "custom_tool_call_output")
+            case _:
+                self._losses.add("foreign_block")  # 5
+
+    def _message(self, raw: Raw, where: str) -> None:
+        message = shaped(_message, raw, where)
+        role = _ROLES.get(message.role)
+        if role is None:
+            text = f"'{where}.role' is {message.role[:40]!r}: system, developer, user or assistant is expected"
+            raise ClientError(text, code="bad_field", param=f"{where}.role")
+        self._add(role, _content(message.content, f"{where}.content", self._losses))
+
+    def _call(self, raw: Raw, where: str, custom: bool) -> Call:
+        call = shaped(_call_item, raw, where)
+        if call.namespace:
+            self._losses.add("tool_fields")
+        arguments = call.input if custom else _arguments(call.arguments, f"{where}.arguments")
+        return Call(read_id(call.call_id or call.id or ""), call.name, arguments, custom)
+
+    def _result(self, raw: Raw, where: str, custom: bool) -> None:
+        given = shaped(_call_item, raw, where)
+        content = _content(given.output, f"{where}.output", self._losses)
+        first = content[0] if content else None
+        is_error = isinstance(first, Text) and bool(self._error_prefix) and first.text.startswith(self._error_prefix)
+        if is_error and isinstance(first, Text):
+            text = first.text[len(self._error_prefix) :]
+            content[:1] = [Text(text)] if text else []
+        self._add(Role.USER, [Result(read_id(given.call_id or ""), content, is_error, custom)])
+
+    def _add(self, role: Role, blocks: list[Block]) -> None:
+        last = self._turns[-1] if self._turns else None
+        if last is not None and last.role is role and role is not Role.SYSTEM:
+            last.blocks += blocks
+        else:
+            self._turns.append(Turn(role, blocks))  # 2
+
+    def _results_first(self, turn: Turn) -> None:
+        """4. Items that go on with results behind a message of the user tell them late."""
+        results = [block for block in turn.blocks if isinstance(block, Result)]
+        if results != turn.blocks[: len(results)]:
+            self._losses.add("result_order")
+            turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
+
+
+def _thinking(item: _Reasoning) -> Thinking:
+    """Its own words, else their summary. What is sealed in `encrypted_content` is opened by whoever may."""
+    thoughts = item.content or item.summary or []
+    return Thinking("\n\n".join(thought.text for thought in thoughts), item.encrypted_content or "")
+
+
+def _arguments(raw: Raw, where: str) -> str:
+    """The text in the string; some clients send the object itself: its text then."""
+    text = bytes(raw)
+    return shaped(_text, text, where) if text[:1] == b'"' else text.decode()
+
+
+# -- parts --------------------------------------------------------------------------------------------------------
+
+
+def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
+    if isinstance(content, str):
+        return [Text(content)] if content else []
+    found = (_block(raw, f"{where}[{at}]", losses) for at, raw in enumerate(content or ()))
+    return [block for block in found if block is not None]
+
+
+def _block(raw: Raw, where: str, losses: Losses) -> Block | None:
+    """One part; None: it is lost."""
+    part = shaped(_part, raw, where)
+    if part.annotations:
+        losses.add("annotations")
+    if part.prompt_cache_breakpoint is not None:
+        losses.add("cache_control")
+    match part.type:
+        case "input_text" | "output_text" | "text":
+            return Text(part.text or "")
+        case "refusal":
+            return Refusal(part.refusal or "")
+        case "input_image":
+            return _image(part, where)
+        case "input_file":
+            return _file(part, where)
+        case "input_audio":
+            audio = part.input_audio or {}
+            place = f"{where}.input_audio"
+            return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
+    losses.add("foreign_block")
+    return None
+
+
+def _image(part: _Part, where: str) -> Image:
+    """Some clients nest the address, as chat does."""
+    url = part.image_url.get("url") if isinstance(part.image_url, dict) else part.image_url
+    if url is None and part.file_id is not None:
+        raise _kept_elsewhere(where, "image_url")
+    picture = media.from_url(_string(url, f"{where}.image_url"), f"{where}.image_url")
+    picture.detail = part.detail
+    return picture
+
+
+def _file(part: _Part, where: str) -> Document:
+    title = part.filename or ""
+    if part.file_data is not None:
+        data = part.file_data
+        kind, content = media.data_uri(data, f"{where}.file_data") if data[:5].lower() == "data:" else ("", data)
+        return Document(media_type=media.sniff(content) or kind or "application/pdf", data=content, title=title)
+    if part.file_url is not None:
+        return Document(url=part.file_url, title=title)
+    raise _kept_elsewhere(where, "file_data")
+
+
+def _kept_elsewhere(where: str, field: str) -> ClientError:
+    text = f"'{where}' names a file that is kept elsewhere: send it as '{field}'"
+    return ClientError(text, code="bad_field", param=where)
+
+
+# -- tools --------------------------------------------------------------------------------------------------------
+
+
+def _tools(given: list[Raw], where: str, losses: Losses) -> list[Tool]:
+    tools: list[Tool] = []
+    for at, raw in enumerate(given):
+        place = f"{where}[{at}]"
+        kind = shaped(_kind, raw, place).type
+        if kind not in ("function", "custom", "namespace"):
+            losses.add("server_tools")  # the vendor runs it, or knows its schema by heart
+            continue
+        tool = shaped(_tool_item, raw, place)
+        if kind == "namespace" or _has_more(raw, place):
+            losses.add("tool_fields")
+        if kind == "namespace":
+            tools += _tools(tool.tools or [], f"{place}.tools", losses)
+        elif not tool.name:
+            raise ClientError(f"'{place}.name' is missing", code="bad_field", param=f"{place}.name")
+        elif kind == "custom":
+            tools.append(Tool(tool.name, tool.description, custom=True, grammar=_grammar(tool.format)))
+        else:
+            schema = tool.parameters if is_there(tool.parameters) else None
+            tools.append(Tool(tool.name, tool.description, schema, tool.strict))
+    return tools
+
+
+def _has_more(raw: Raw, where: str) -> bool:
+    """Whether a tool has a field that exists nowhere else, and says something by it."""
+    fields = shaped(_fields, raw, where)
+    return any(
+        name not in _TOOL_FIELDS and is_there(value) and bytes(value) != b"false" for name, value in fields.items()
+    )
+
+
+def _grammar(format: dict[str, Any] | None) -> dict[str, Any] | None:
+    """As chat nests it: so a Prompt holds it."""
+    if format is None or format.get("type") != "grammar":
+        return format
+    return {"type": "grammar", "grammar": {name: value for name, value in format.items() if name != "type"}}
+
+
+def _choice(given: str | dict[str, Any] | None, losses: Losses) -> ToolChoice | None:
+    """none | auto | required | one by name | a list of allowed ones; a tool that the vendor runs cannot be had."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        if given not in ("none", "auto", "required"):
+            text = f"'tool_choice' is {given[:40]!r}: none, auto, required or an object is expected"
+            raise ClientError(text, code="bad_field", param="tool_choice")
+        return ToolChoice(Choice(given))
+    kind = given.get("type")
+    if kind in ("function", "custom"):
+        return ToolChoice(Choice.NAMED, name=_string(given.get("name"), "tool_choice.name"))
+    if kind == "allowed_tools":
+        return _allowed(given, losses)
+    losses.add("server_tools")
+    return ToolChoice(Choice.AUTO)
+
+
+def _allowed(given: dict[str, Any], losses: Losses) -> ToolChoice:
+    tools = given.get("tools")
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise ClientError("'tool_choice.tools' must be a list of tools", code="bad_field", param="tool_choice.tools")
+    names = []
+    for at, tool in enumerate(tools):
+        if tool.get("type") in ("function", "custom"):
+            names.append(_string(tool.get("name"), f"tool_choice.tools[{at}].name"))
+        else:
+            losses.add("server_tools")
+    mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
+    return ToolChoice(mode, allowed=names)
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def _format(text: _TextConfig | None) -> Format | None:
+    given = text.format if text is not None else None
+    if given is None or given.type == "text":
+        return None
+    if given.type == "json_object":
+        return Format()
+    if given.type == "json_schema":
+        return Format(given.schema if is_there(given.schema) else None, given.name, given.strict, given.description)
+    what = f"'text.format.type' is {given.type[:40]!r}: text, json_object or json_schema is expected"
+    raise ClientError(what, code="bad_field", param="text.format.type")
+
+
+def _reasoning(given: dict[str, Any], losses: Losses) -> Reasoning | None:
+    said = {name: value for name, value in given.items() if value is not None}
+    if any(name not in _REASONING_FIELDS for name in said):
+        losses.add("unknown_field")
+    effort = said.get("effort")
+    if effort is not None:
+        effort = _string(effort, "reasoning.effort")
+    shown = True if "summary" in said or "generate_summary" in said else None
+    return None if effort is None and shown is None else Reasoning(effort=effort, shown=shown)
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ClientError(f"'{where}' must be a string", code="bad_field", param=where)
+    return value

@@ -1,0 +1,355 @@
+"""An answer as a response, or its events.
+
+`response.created`, `response.in_progress`; then items, numbered from 0, one open at a time: each is added, grows, and
+is done; then one terminal event with the whole response, or one `error`. `sequence_number` counts every event. A closed
+item is told to be done with the next event, since only that says whether it was cut off.
+
+Thinking travels in `encrypted_content` too, sealed: clients send that back, and drop the text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Said,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError
+from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
+from stoker.request.codec.speak import error_event, ping
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.responses.write_prompt import (
+    choice_of,
+    format_of,
+    instructions_of,
+    is_instructions,
+    tool_of,
+)
+
+CUT = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens", Stop.FILTERED: "content_filter"}
+"""Why a response is incomplete; after any other stop it is completed."""
+
+
+class _Shape(NamedTuple):
+    """How a kind of block is told."""
+
+    prefix: str
+    """Of its item's id."""
+    event: str
+    """The middle of its events' names."""
+    field: str
+    """Of its `.done`: the whole."""
+    in_part: bool
+
+
+_SHAPES = {
+    Kind.TEXT: _Shape("msg_", "output_text", "text", True),
+    Kind.REFUSAL: _Shape("msg_", "refusal", "refusal", True),
+    Kind.THINKING: _Shape("rs_", "reasoning_text", "text", True),
+    Kind.REDACTED: _Shape("rs_", "", "", False),
+    Kind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
+}
+_CUSTOM = _Shape("ctc_", "custom_tool_call_input", "input", False)
+
+
+class _Open:
+    """The item under way."""
+
+    __slots__ = ("head", "id", "opened", "place", "shape", "signature", "tail", "texts")
+
+    def __init__(self, opened: Opened, id: str, at: int) -> None:
+        self.opened = opened
+        self.id = id
+        self.shape = _shape(opened)
+        self.place: dict[str, Any] = {"item_id": id, "output_index": at}
+        if self.shape.in_part:
+            self.place["content_index"] = 0
+        kind = f"response.{self.shape.event}.delta"
+        self.head = b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode({"type": kind, **self.place})[:-1])
+        self.tail = b'%b,"sequence_number":%d}\n\n'
+        self.texts: list[str] = []
+        self.signature = ""
+
+    def said(self) -> Said:
+        text, opened = "".join(self.texts), self.opened
+        match opened.kind:
+            case Kind.TEXT:
+                return Text(text)
+            case Kind.REFUSAL:
+                return Refusal(text)
+            case Kind.THINKING:
+                return Thinking(text, self.signature)
+            case Kind.REDACTED:
+                return Redacted(text)
+        return Call(opened.id, opened.name, text, opened.custom)
+
+
+class AnswerWriter:
+    """See the module's docstring."""
+
+    content_type = b"text/event-stream; charset=utf-8"
+
+    __slots__ = (
+        "_asked", "_finish", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses", "sequence",
+    )  # fmt: skip
+
+    def __init__(self, asked: Asked, losses: Losses) -> None:
+        self.losses = losses
+        self.sequence = 0
+        """The next event's number."""
+        self._asked = asked
+        self._id = prefixed("", "resp_", asked.request_id)
+        self._model = asked.model
+        self._open: _Open | None = None
+        self._items: list[Raw] = []
+        self._tokens = Tokens()
+        self._finish = Finished(Stop.END)
+        self._is_refused = False
+
+    def write(self, event: Event) -> bytes:
+        match event:
+            case Grew(text=text):
+                return self._grow(text)
+            case Opened():
+                return self._close("completed") + self._start(event)
+            case Signed(signature=signature) if self._open is not None:
+                self._open.signature = signature
+            case Began():
+                return self._begin(event)
+            case Counted(tokens=tokens):
+                self._tokens.update(tokens)
+            case Finished():
+                return self._end_items(event)
+            case Failed(error=error):
+                return self.fail(error)
+            case Ended():
+                return self._end()
+        return b""
+
+    def fail(self, error: StokerError) -> bytes:
+        self.sequence += 1
+        return error_event(error, Dialect.RESPONSES, self._asked.request_id, self.sequence - 1)
+
+    def ping(self) -> bytes:
+        return ping(Dialect.RESPONSES)
+
+    def whole(self, answer: Answer) -> dict[str, Any]:
+        self._id = prefixed(answer.id, "resp_", self._asked.request_id)
+        self._model = answer.model or self._asked.model
+        self._tokens = answer.tokens
+        self._finish = Finished(answer.stop, answer.sequence)
+        self._is_refused = any(isinstance(block, Refusal) for block in answer.blocks)
+        self._note_stop()
+        last = len(answer.blocks) - 1
+        items = [
+            self._item(block, f"{_shape(block).prefix}{self._asked.request_id}_{at}", self._status(at == last))
+            for at, block in enumerate(answer.blocks)
+        ]
+        return self._response(self._status(True), items)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, event: Began) -> bytes:
+        self._id = prefixed(event.id, "resp_", self._asked.request_id)
+        self._model = event.model or self._asked.model
+        if event.tokens is not None:
+            self._tokens.update(event.tokens)
+        response = Raw(encode(self._response("in_progress", [])))
+        return self._event("response.created", response=response) + self._event(
+            "response.in_progress", response=response
+        )
+
+    def _start(self, event: Opened) -> bytes:
+        at = len(self._items)
+        block = self._open = _Open(event, f"{_shape(event).prefix}{self._asked.request_id}_{at}", at)
+        self._is_refused = self._is_refused or event.kind is Kind.REFUSAL
+        item = self._item(block.said(), block.id, "in_progress")
+        out = self._event("response.output_item.added", output_index=at, item=_begun(item))
+        if block.shape.in_part:
+            out += self._event("response.content_part.added", **block.place, part=_part(block.said()))
+        return out
+
+    def _grow(self, text: str) -> bytes:
+        block = self._open
+        if block is None:
+            return b""
+        block.texts.append(text)
+        if not block.shape.event:
+            return b""
+        self.sequence += 1
+        logprobs = b',"logprobs":[]' if block.opened.kind is Kind.TEXT else b""
+        return block.head + encode(text) + block.tail % (logprobs, self.sequence - 1)
+
+    def _close(self, status: str) -> bytes:
+        """The open item is done."""
+        block = self._open
+        if block is None:
+            return b""
+        out = b""
+        if block.opened.kind is Kind.CALL and not block.opened.custom and not block.texts:
+            out = self._grow("{}")  # a call without arguments has none of them, not no text
+        said, shape = block.said(), block.shape
+        if shape.event:
+            whole: dict[str, Any] = {shape.field: said.arguments if isinstance(said, Call) else "".join(block.texts)}
+            if isinstance(said, Text):
+                whole["logprobs"] = []
+            if isinstance(said, Call):
+                whole["name"] = said.name
+            out += self._event(f"response.{shape.event}.done", **block.place, **whole)
+        if shape.in_part:
+            out += self._event("response.content_part.done", **block.place, part=_part(said))
+        item = Raw(encode(self._item(said, block.id, status)))
+        at = len(self._items)
+        self._items.append(item)
+        self._open = None
+        return out + self._event("response.output_item.done", output_index=at, item=item)
+
+    def _end_items(self, event: Finished) -> bytes:
+        self._finish = event
+        self._note_stop()
+        return self._close(self._status(True))
+
+    def _end(self) -> bytes:
+        out = self._close(self._status(True))
+        status = self._status(True)
+        return out + self._event(f"response.{status}", response=self._response(status, self._items))
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        payload = {"type": kind, **fields, "sequence_number": self.sequence}
+        self.sequence += 1
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(payload))
+
+    # -- objects -------------------------------------------------------------------------------------------------------
+
+    def _status(self, is_last: bool) -> str:
+        """Of the response, and of the item that its end cut off."""
+        stop = self._finish.stop
+        is_cut = stop in CUT and not (stop is Stop.FILTERED and self._is_refused)
+        return "incomplete" if is_cut and is_last else "completed"
+
+    def _note_stop(self) -> None:
+        if self._finish.sequence is not None:
+            self.losses.add("stop_string")
+
+    def _response(self, status: str, items: list[Any]) -> dict[str, Any]:
+        details = {"reason": CUT[self._finish.stop]} if status == "incomplete" else None
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._asked.created,
+            "status": status,
+            "background": False,
+            "error": None,
+            "incomplete_details": details,
+            "model": self._model,
+            "output": items,
+            "previous_response_id": None,
+            "store": False,
+            "truncation": "disabled",
+            "usage": usage_of(self._tokens) if status != "in_progress" and is_known(self._tokens) else None,
+            **echo(self._asked.prompt),
+        }
+
+    def _item(self, said: Said, id: str, status: str) -> dict[str, Any]:
+        match said:
+            case Thinking(text=text, signature=signature):
+                sealed = self._asked.signer.seal(self._model, text, signature)
+                return {**_reasoning(id, sealed, status), "content": [_part(said)]}
+            case Redacted(data=data):
+                return _reasoning(id, self._asked.signer.seal(self._model, "", redacted=data), status)
+            case Call():
+                return _call(said, id, status)
+        return {"id": id, "type": "message", "status": status, "role": "assistant", "content": [_part(said)]}
+
+
+def echo(prompt: Prompt) -> dict[str, Any]:
+    """What a response repeats of its request, in this dialect's words."""
+    first = prompt.turns[0] if prompt.turns else None
+    text: dict[str, Any] = {"format": {"type": "text"} if prompt.format is None else format_of(prompt.format)}
+    if "verbosity" in prompt.settings:
+        text["verbosity"] = prompt.settings["verbosity"]
+    asked, choice = prompt.reasoning, prompt.tool_choice
+    customs = {tool.name for tool in prompt.tools if tool.custom}
+    return {
+        "instructions": instructions_of(first) if first is not None and is_instructions(first) else None,
+        "max_output_tokens": prompt.max_tokens,
+        "metadata": prompt.settings.get("metadata", {}),
+        "parallel_tool_calls": prompt.parallel_calls is not False,
+        "reasoning": {
+            "effort": asked.effort if asked is not None else None,
+            "summary": "auto" if asked is not None and asked.shown else None,
+        },
+        "temperature": prompt.settings.get("temperature"),
+        "text": text,
+        "tool_choice": "auto" if choice is None else choice_of(choice, customs),
+        "tools": [tool_of(tool) for tool in prompt.tools],
+        "top_p": prompt.settings.get("top_p"),
+    }
+
+
+def usage_of(tokens: Tokens) -> dict[str, Any]:
+    """Both totals are known. The dialect wants numbers for the details: one that nobody counted is 0."""
+    return {
+        "input_tokens": tokens.input,
+        "input_tokens_details": {"cached_tokens": tokens.cached or 0, "cache_write_tokens": tokens.written or 0},
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"reasoning_tokens": tokens.reasoning or 0},
+        "total_tokens": (tokens.input or 0) + (tokens.output or 0),
+    }
+
+
+def _shape(block: Opened | Said) -> _Shape:
+    match block:
+        case Opened(kind=Kind.CALL, custom=True) | Call(custom=True):
+            return _CUSTOM
+        case Opened(kind=kind):
+            return _SHAPES[kind]
+        case Thinking() | Redacted():
+            return _SHAPES[Kind.THINKING]
+        case Call():
+            return _SHAPES[Kind.CALL]
+    return _SHAPES[Kind.TEXT]
+
+
+def _part(said: Said) -> dict[str, Any]:
+    match said:
+        case Thinking(text=text):
+            return {"type": "reasoning_text", "text": text}
+        case Refusal(text=text):
+            return {"type": "refusal", "refusal": text}
+        case Text(text=text):
+            return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    return {}
+
+
+def _reasoning(id: str, sealed: str, status: str) -> dict[str, Any]:
+    return {"id": id, "type": "reasoning", "status": status, "summary": [], "encrypted_content": sealed}
+
+
+def _call(call: Call, id: str, status: str) -> dict[str, Any]:
+    out: dict[str, Any] = {"id": id, "status": status, "call_id": call.id or f"call_{id}", "name": call.name}
+    if call.custom:
+        return out | {"type": "custom_tool_call", "input": call.arguments}
+    return out | {"type": "function_call", "arguments": call.arguments or "{}"}
+
+
+def _begun(item: dict[str, Any]) -> dict[str, Any]:
+    """An item as it is announced: nothing of it has come."""
+    empty: dict[str, Any] = {"content": [], "arguments": "", "encrypted_content": None}
+    return {name: empty.get(name, value) for name, value in item.items()}

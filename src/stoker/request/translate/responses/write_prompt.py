@@ -1,0 +1,329 @@
+"""A Prompt as a Responses request. Nothing is to be stored at the serve, so everything is sent."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Choice,
+    Document,
+    Format,
+    Image,
+    Prompt,
+    Redacted,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from stoker.request.translate import media
+from stoker.request.translate.chat.write_prompt import typed
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.thinking import OURS, effort_of, is_on
+from stoker.request.translate.traits import Traits
+
+LEAST_LIMIT = 16
+"""OpenAI refuses a smaller `max_output_tokens`."""
+_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
+"""Of a function that stands for a custom tool."""
+_FERNET = "gAAAA"
+"""What OpenAI encrypted begins with."""
+_SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
+             "safety_identifier")  # fmt: skip
+
+
+def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+    """The document to send."""
+    turns = prompt.turns
+    out: dict[str, Any] = {"model": prompt.model, "store": False}
+    if turns and is_instructions(turns[0]):
+        out["instructions"] = instructions_of(turns[0])
+        turns = turns[1:]
+    out["input"] = _Items(prompt, traits, losses).write(turns)
+    if prompt.stream:
+        out["stream"] = True
+    if prompt.max_tokens is not None:
+        out["max_output_tokens"] = max(prompt.max_tokens, 1 if traits.local else LEAST_LIMIT)
+    if any(prompt.stop):
+        losses.add("stop")
+    _tools(out, prompt, traits, losses)
+    text = {"format": format_of(prompt.format)} if prompt.format is not None else {}
+    if "verbosity" in prompt.settings:
+        text["verbosity"] = prompt.settings["verbosity"]
+    if text:
+        out["text"] = text
+    _reasoning(out, prompt, traits, losses)
+    _settings(out, prompt, traits, losses)
+    return out
+
+
+def is_instructions(turn: Turn) -> bool:
+    """Whether a first turn can stand in `instructions`."""
+    return turn.role is Role.SYSTEM and all(isinstance(block, Text) for block in turn.blocks)
+
+
+def instructions_of(turn: Turn) -> str:
+    return "\n\n".join(block.text for block in turn.blocks if isinstance(block, Text))
+
+
+# -- items --------------------------------------------------------------------------------------------------------
+
+
+class _Items:
+    """Turns, one by one, as items of `input`."""
+
+    __slots__ = ("_items", "_losses", "_openai_signed", "_thoughts", "_traits")
+
+    def __init__(self, prompt: Prompt, traits: Traits, losses: Losses) -> None:
+        self._traits = traits
+        self._losses = losses
+        self._openai_signed = prompt.dialect is Dialect.RESPONSES
+        """Whoever signed what this client brings: it was in this dialect."""
+        self._items: list[dict[str, Any]] = []
+        self._thoughts = 0
+
+    def write(self, turns: list[Turn]) -> list[dict[str, Any]]:
+        for turn in turns:
+            match turn.role:
+                case Role.SYSTEM:
+                    self._items.append(_message("developer", self._content(turn.blocks)))
+                case Role.USER:
+                    self._user(turn.blocks)
+                case Role.ASSISTANT:
+                    for block in turn.blocks:
+                        self._assistant(block)
+        return self._items
+
+    def _user(self, blocks: list[Block]) -> None:
+        results = [block for block in blocks if isinstance(block, Result)]
+        self._items += (self._result(result) for result in results)
+        if len(results) < len(blocks) or not blocks:
+            rest: list[Block] = [block for block in blocks if not isinstance(block, Result)]
+            self._items.append(_message("user", self._content(rest)))
+
+    def _assistant(self, block: Block) -> None:
+        match block:
+            case Thinking():
+                self._thinking(block)
+            case Redacted():
+                self._losses.add("thinking_redacted")
+            case Text(text=text):
+                self._items.append(_message("assistant", text))
+            case Refusal(text=text):
+                self._items.append(_message("assistant", [{"type": "refusal", "refusal": text}]))
+            case Call():
+                self._items.append(self._call(block))
+            case _:
+                self._items.append(_message("assistant", self._content([block])))
+
+    def _thinking(self, thinking: Thinking) -> None:
+        """Engines of one's own take the text, OpenAI only what it encrypted itself: Codex too sends it back without
+        text of its own and without its id.
+        """
+        text = thinking.text
+        if self._traits.local:
+            self._thoughts += 1
+            content = [{"type": "reasoning_text", "text": text}]
+            self._items.append({"type": "reasoning", "id": f"rs_{self._thoughts}", "summary": [], "content": content})
+        elif self._is_openais(thinking.signature):
+            summary = [{"type": "summary_text", "text": text}] if text else []
+            self._items.append({"type": "reasoning", "summary": summary, "encrypted_content": thinking.signature})
+        else:
+            self._losses.add("thinking_unsigned")
+
+    def _is_openais(self, signature: str) -> bool:
+        if not signature or signature.startswith(OURS):
+            return False
+        return self._openai_signed or signature.startswith(_FERNET)
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        if call.custom and self._traits.custom_tools:
+            return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": call.arguments}
+        arguments = call.arguments or "{}"
+        if call.custom:
+            self._losses.add("custom_tool")
+            arguments = encode({"input": call.arguments}).decode()
+        return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        """Texts alone are one string: every engine takes that."""
+        parts = self._parts(result.content)
+        if result.is_error:
+            self._losses.add("result_error")
+            parts.insert(0, {"type": "input_text", "text": self._traits.error_prefix})
+        output: str | list[dict[str, Any]] = parts
+        if all(part["type"] == "input_text" for part in parts):
+            texts = [part["text"] for part in parts]
+            output = texts.pop(0) + "\n".join(texts) if result.is_error else "\n".join(texts)
+        custom = result.custom and self._traits.custom_tools
+        kind = "custom_tool_call_output" if custom else "function_call_output"
+        return {"type": kind, "call_id": result.id, "output": output}
+
+    def _content(self, blocks: list[Block]) -> str | list[dict[str, Any]]:
+        """One text alone is a plain string."""
+        parts = self._parts(blocks)
+        if not parts:
+            return ""
+        return str(parts[0]["text"]) if len(parts) == 1 and parts[0]["type"] == "input_text" else parts
+
+    def _parts(self, blocks: list[Block]) -> list[dict[str, Any]]:
+        found = (self._part(block) for block in blocks)
+        return [part for part in found if part is not None]
+
+    def _part(self, block: Block) -> dict[str, Any] | None:
+        match block:
+            case Text(text=text) | Refusal(text=text):
+                return {"type": "input_text", "text": text}
+            case Image():
+                return {"type": "input_image", "image_url": media.to_url(block), "detail": block.detail or "auto"}
+            case Document():
+                return self._document(block)
+            case Audio():
+                self._losses.add("audio")
+        return None
+
+    def _document(self, document: Document) -> dict[str, Any]:
+        """Engines of one's own get the text of a document that is text."""
+        text = media.text_of(document)
+        if text is not None and self._traits.local:
+            self._losses.add("document")
+            return {"type": "input_text", "text": f"{document.title}\n{text}" if document.title else text}
+        if document.url:
+            return {"type": "input_file", "file_url": document.url}
+        kind, data = document.media_type, document.data
+        if document.text:
+            kind, data = kind or "text/plain", base64.b64encode(document.text.encode("utf-8", "replace")).decode()
+        uri = f"data:{kind};base64,{data}"
+        return {"type": "input_file", "filename": document.title or "document", "file_data": uri}
+
+
+def _message(role: str, content: str | list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+# -- tools --------------------------------------------------------------------------------------------------------
+
+
+def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    choice = prompt.tool_choice
+    tools = prompt.tools
+    if choice is not None and choice.allowed is not None and traits.local:
+        losses.add("allowed_tools")
+        tools = [tool for tool in tools if tool.name in choice.allowed]
+        choice = ToolChoice(choice.mode)
+    if not tools:
+        if prompt.parallel_calls is not None:
+            losses.add("parallel_calls")
+        return
+    strict = None if prompt.dialect is Dialect.RESPONSES else False
+    written = [_tool(tool, strict, traits, losses) for tool in tools]
+    out["tools"] = written
+    if choice is not None:
+        customs = {tool["name"] for tool in written if tool["type"] == "custom"}
+        out["tool_choice"] = choice_of(choice, customs)
+    if prompt.parallel_calls is not None:
+        out["parallel_tool_calls"] = prompt.parallel_calls
+
+
+def _tool(tool: Tool, strict: bool | None, traits: Traits, losses: Losses) -> dict[str, Any]:
+    """`strict`: where the tool says nothing of it. Responses takes silence for true, the other dialects for false."""
+    if tool.custom and traits.custom_tools:
+        return tool_of(tool)
+    if tool.custom:
+        losses.add("custom_tool")
+        if tool.grammar is not None:
+            losses.add("grammar")
+    out: dict[str, Any] = {"type": "function", "name": tool.name}
+    if tool.description is not None:
+        out["description"] = tool.description
+    out["parameters"] = _INPUT_SCHEMA if tool.custom else typed(tool.schema)
+    strict = tool.strict if tool.strict is not None else strict
+    return out if strict is None else out | {"strict": strict}
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """A tool as the client wrote it."""
+    if not tool.custom:
+        return {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.schema,
+            "strict": tool.strict,
+        }
+    custom = {"type": "custom", "name": tool.name, "description": tool.description, "format": _grammar(tool.grammar)}
+    return {name: value for name, value in custom.items() if value is not None}
+
+
+def _grammar(format: Any) -> Any:
+    """Flat; a Prompt holds it as chat nests it."""
+    inner = format.get("grammar") if isinstance(format, dict) else None
+    return {"type": "grammar", **inner} if isinstance(inner, dict) else format
+
+
+def choice_of(choice: ToolChoice, customs: set[str]) -> str | dict[str, Any]:
+    """`customs`: names of the tools that take any text."""
+    if choice.allowed is not None:
+        mode = "required" if choice.mode is Choice.REQUIRED else "auto"
+        allowed = [_named(name, customs) for name in choice.allowed]
+        return {"type": "allowed_tools", "mode": mode, "tools": allowed}
+    return _named(choice.name, customs) if choice.mode is Choice.NAMED else choice.mode.value
+
+
+def _named(name: str, customs: set[str]) -> dict[str, Any]:
+    return {"type": "custom" if name in customs else "function", "name": name}
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def format_of(format: Format) -> dict[str, Any]:
+    """As `text.format` says it."""
+    if format.schema is None:
+        return {"type": "json_object"}
+    out: dict[str, Any] = {"type": "json_schema", "name": format.name or "answer", "schema": format.schema}
+    more = {"strict": format.strict, "description": format.description}
+    return out | {name: value for name, value in more.items() if value is not None}
+
+
+def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    """An effort; engines of one's own get the switch of their templates too."""
+    asked = prompt.reasoning
+    if asked is None:
+        return
+    if traits.thinking_switch not in ("template", "effort"):
+        losses.add("reasoning")
+        return
+    effort, on = effort_of(asked), is_on(asked)
+    if asked.budget is not None and effort is not None:
+        losses.add("budget")
+    if asked.shown is False and traits.local:
+        losses.add("display")
+    said = {"effort": effort, "summary": "auto" if asked.shown else None}
+    if reasoning := {name: value for name, value in said.items() if value is not None}:
+        out["reasoning"] = reasoning
+    if traits.thinking_switch == "template" and on is not None:
+        out["chat_template_kwargs"] = {"enable_thinking": on}
+    if not traits.local and on is not False:
+        out["include"] = ["reasoning.encrypted_content"]
+
+
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    for name, value in prompt.settings.items():
+        if name in _SETTINGS:
+            out[name] = value
+        elif name == "store":
+            if value and not traits.local:
+                losses.add("store")
+        elif name != "verbosity":
+            losses.add(name)

@@ -1,0 +1,120 @@
+"""What has to change in a request that otherwise passes through, byte for byte. Each change has a word.
+
+dropped:billing_header    Messages to a local model: the system block that differs with each request
+dropped:thinking          to Anthropic: thinking that it did not sign; to OpenAI: reasoning that it did not encrypt
+
+Nothing is parsed unless a look at the bytes says that it may be there; what is not concerned keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.request.translate.json_text import Raw, encode, loose
+from stoker.request.translate.prepare import BILLING, refused_url
+from stoker.request.translate.thinking import OURS
+from stoker.request.translate.traits import Traits
+
+_BILLING = BILLING.encode()
+_OURS = OURS.encode()
+_REMOTE = re.compile(rb'"(?:url|image_url)"\s*:\s*"https?:', re.IGNORECASE)
+_IMAGES = frozenset(("image_url", "input_image", "image"))
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_list = msgspec.json.Decoder(list[Raw])
+_SIGNED = {Dialect.MESSAGES: ("messages", "signature"), Dialect.RESPONSES: ("input", "encrypted_content")}
+"""Where signed thinking stands: the list of turns or items, and the field that holds the signature."""
+
+
+def tidy(body: bytes, traits: Traits) -> tuple[bytes, tuple[str, ...]]:
+    """The body to send, and what was changed. The body is valid JSON. Raises ClientError 400 `image_url_refused`."""
+    changes: list[str] = []
+    if traits.local:
+        if traits.dialect is Dialect.MESSAGES and _BILLING in body:
+            body = _without_billing(body, changes)
+        if not traits.takes_image_urls and _REMOTE.search(body) is not None:
+            refuse_remote(loose(body))
+    elif traits.dialect in _SIGNED and _OURS in body:
+        body = _without_ours(body, *_SIGNED[traits.dialect], changes)
+    return body, tuple(changes)
+
+
+def _without_billing(body: bytes, changes: list[str]) -> bytes:
+    fields = _fields.decode(body)
+    try:
+        blocks = _list.decode(fields.get("system", Raw(b"null")))
+    except msgspec.DecodeError:
+        return body
+    kept = [block for block in blocks if not _is_billing(loose(block))]
+    if len(kept) == len(blocks):
+        return body
+    changes.append("dropped:billing_header")
+    if kept:
+        fields["system"] = Raw(encode(kept))
+    else:
+        del fields["system"]
+    return encode(fields)
+
+
+def _is_billing(block: Any) -> bool:
+    return isinstance(block, dict) and isinstance(block.get("text"), str) and block["text"].startswith(BILLING)
+
+
+def _without_ours(body: bytes, list_name: str, field: str, changes: list[str]) -> bytes:
+    fields = _fields.decode(body)
+    try:
+        turns = _list.decode(fields.get(list_name, Raw(b"null")))
+    except msgspec.DecodeError:
+        return body
+    kept: list[Any] = []
+    for raw in turns:
+        turn = loose(raw) if _OURS in bytes(raw) else None
+        if not isinstance(turn, dict):
+            kept.append(raw)
+        elif _is_ours(turn, field):
+            changes.append("dropped:thinking")
+        elif isinstance(turn.get("content"), list) and any(_is_ours(block, field) for block in turn["content"]):
+            changes.append("dropped:thinking")
+            kept.append(_without_blocks(raw, field))
+        else:
+            kept.append(raw)
+    if changes:
+        fields[list_name] = Raw(encode(kept))
+    changes[:] = dict.fromkeys(changes)
+    return encode(fields) if changes else body
+
+
+def _without_blocks(raw: Raw, field: str) -> dict[str, Any]:
+    turn: dict[str, Any] = dict(_fields.decode(raw))
+    blocks = [block for block in _list.decode(turn["content"]) if not _is_ours(loose(block), field)]
+    turn["content"] = blocks or "(no content)"
+    return turn
+
+
+def _is_ours(block: Any, field: str) -> bool:
+    return isinstance(block, dict) and isinstance(block.get(field), str) and block[field].startswith(OURS)
+
+
+def refuse_remote(value: Any) -> None:
+    """Raises ClientError 400 if an image in the document is given by its address. Depth is bounded by `peek`."""
+    if isinstance(value, list):
+        for item in value:
+            refuse_remote(item)
+    elif isinstance(value, dict):
+        if value.get("type") in _IMAGES and (address := _address(value)) is not None:
+            raise refused_url(address)
+        for item in value.values():
+            refuse_remote(item)
+
+
+def _address(part: dict[str, Any]) -> str | None:
+    """Where the address stands; None: there is none, or it is a data URI."""
+    for name in ("image_url", "source"):
+        found = part.get(name)
+        url = found.get("url") if isinstance(found, dict) else found
+        if isinstance(url, str) and url[:8].lower().startswith(("http://", "https://")):
+            return f"{name}.url" if isinstance(found, dict) else name
+    return None

@@ -1,0 +1,218 @@
+"""One request's translation: read in the client's dialect, written in the serve's, and its answer the other way.
+
+reading   SSE frames -> the serve's AnswerReader -> events -> one block at a time -> the client's own names
+writing   -> the client's AnswerWriter -> bytes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+from stoker.domain.answer import Began, Counted, Ended, Event, Failed, Finished, Grew, Kind, Opened, Tokens
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.prompt import Prompt
+from stoker.request.codec.frames import FrameSplitter, Usage, is_error
+from stoker.request.translate.chat.read_answer import AnswerReader as ChatReader
+from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
+from stoker.request.translate.chat.write_answer import AnswerWriter as ChatWriter
+from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
+from stoker.request.translate.completions.read_prompt import read_prompt as read_completions
+from stoker.request.translate.completions.write_answer import AnswerWriter as CompletionsWriter
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import AnswerReader, AnswerWriter, Asked, ReadPrompt, WritePrompt
+from stoker.request.translate.json_text import encode, loose
+from stoker.request.translate.messages.read_answer import AnswerReader as MessagesReader
+from stoker.request.translate.messages.read_prompt import read_prompt as read_messages
+from stoker.request.translate.messages.write_answer import AnswerWriter as MessagesWriter
+from stoker.request.translate.messages.write_prompt import write_prompt as write_messages
+from stoker.request.translate.ollama.read_generate import read_generate
+from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
+from stoker.request.translate.ollama.write_answer import AnswerWriter as OllamaWriter
+from stoker.request.translate.prepare import Fit, prepare
+from stoker.request.translate.refusal import refusal_of
+from stoker.request.translate.responses.read_answer import AnswerReader as ResponsesReader
+from stoker.request.translate.responses.read_prompt import read_prompt as read_responses
+from stoker.request.translate.responses.write_answer import AnswerWriter as ResponsesWriter
+from stoker.request.translate.responses.write_prompt import write_prompt as write_responses
+from stoker.request.translate.restore import Restore
+from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.thinking import Signer
+from stoker.request.translate.traits import Traits
+
+READ_PROMPT: dict[Dialect, ReadPrompt] = {
+    Dialect.CHAT: read_chat,
+    Dialect.MESSAGES: read_messages,
+    Dialect.RESPONSES: read_responses,
+    Dialect.COMPLETIONS: read_completions,
+    Dialect.OLLAMA_CHAT: read_ollama_chat,
+    Dialect.OLLAMA_GENERATE: read_generate,
+}
+"""What clients may write in."""
+WRITE_PROMPT: dict[Dialect, WritePrompt] = {
+    Dialect.CHAT: write_chat,
+    Dialect.MESSAGES: write_messages,
+    Dialect.RESPONSES: write_responses,
+}
+"""What serves may be asked in."""
+READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
+    Dialect.CHAT: ChatReader,
+    Dialect.MESSAGES: MessagesReader,
+    Dialect.RESPONSES: ResponsesReader,
+}
+WRITE_ANSWER: dict[Dialect, Callable[[Asked, Losses], AnswerWriter]] = {
+    Dialect.CHAT: ChatWriter,
+    Dialect.MESSAGES: MessagesWriter,
+    Dialect.RESPONSES: ResponsesWriter,
+    Dialect.COMPLETIONS: CompletionsWriter,
+    Dialect.OLLAMA_CHAT: partial(OllamaWriter, generate=False),
+    Dialect.OLLAMA_GENERATE: partial(OllamaWriter, generate=True),
+}
+PATHS = {
+    Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
+}  # fmt: skip
+
+
+class Written(NamedTuple):
+    """A request in the serve's dialect, with what leads its answer back."""
+
+    asked: Prompt
+    """What the client asked."""
+    body: bytes
+    names: dict[str, str]
+    losses: Losses
+
+
+def read_prompt(dialect: Dialect, body: bytes) -> tuple[Prompt, Losses]:
+    """What a client asks, and what was lost in reading. Raises ClientError 400."""
+    losses = Losses()
+    return READ_PROMPT[dialect](body, losses), losses
+
+
+def write_prompt(prompt: Prompt, read_losses: Losses, traits: Traits, signer: Signer) -> Written:
+    """The request as the serve gets it. Raises ClientError 400: an address of an image that may not be fetched, or
+    (where the translation is strict) anything that would be lost.
+    """
+    losses = Losses()
+    losses.codes.update(read_losses.codes)
+    fitted, names = prepare(prompt, Fit(traits, signer, losses))
+    document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
+    if traits.strict:
+        losses.refuse()
+    return Written(prompt, encode(document), names, losses)
+
+
+class AnswerTranslator:
+    """The answer's way back. For a stream it stands where pass-through has its `StreamReader`: `feed` gives the bytes
+    to send now. Raises nothing but from `whole`. `words` say what was done to the request.
+    """
+
+    __slots__ = (
+        "_began", "_frames", "_is_over", "_pending", "_reader", "_restore", "_sequence", "_tokens", "_writer", "error",
+        "is_meaningful", "losses", "usage", "words",
+    )  # fmt: skip
+    is_encoded = False
+
+    def __init__(self, upstream: Dialect, written: Written, asked: Asked, words: tuple[str, ...] = ()) -> None:
+        self.words = words
+        self.losses = Losses()
+        """What was lost of the answer so far."""
+        self.usage = Usage()
+        self.is_meaningful = False
+        self.error: dict[str, Any] | None = None
+        self._reader = READ_ANSWER[upstream](self.losses)
+        self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
+        custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
+        self._restore = Restore(written.names, custom)
+        self._sequence = Sequence()
+        self._frames = FrameSplitter()
+        self._tokens = Tokens()
+        self._began: Began | None = None
+        """Held until something follows it, so that it carries what is known of usage by then."""
+        self._pending = b""
+        self._is_over = False
+
+    @property
+    def content_type(self) -> bytes:
+        return self._writer.content_type
+
+    def feed(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        for frame in self._frames.feed(data):
+            if frame == b"[DONE]":
+                self._write(self._reader.end(), out)
+                continue
+            payload = loose(frame)
+            if isinstance(payload, dict):
+                if is_error(payload) and self.error is None and not self._is_over:
+                    self.error = payload
+                self._write(self._reader.read(payload), out)
+        return b"".join(out)
+
+    def has_ended(self) -> bool:
+        """Whether the answer came to its own end; what is left to say then is `rest`."""
+        if not self._is_over:
+            out: list[bytes] = []
+            self._write(self._reader.end(), out)
+            self._pending += b"".join(out)
+        return self._is_over
+
+    def rest(self) -> bytes:
+        rest, self._pending = self._pending, b""
+        return rest
+
+    def number(self) -> int:
+        """See `StreamReader.number`."""
+        return int(getattr(self._writer, "sequence", 0))
+
+    def told(self) -> bytes:
+        """What was done to request and answer, for `x-stoker-translation`."""
+        lost = (f"lossy:{code}" for code in self.losses.codes)
+        return ",".join(dict.fromkeys((*self.words, *lost))).encode()
+
+    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
+        """A 4xx of the serve, in its own words."""
+        return refusal_of(status, body, retry_after)
+
+    def whole(self, body: bytes) -> bytes:
+        """An answer that was not streamed. Raises UpstreamError if it is none."""
+        payload = loose(body)
+        if not isinstance(payload, dict) or is_error(payload):
+            raise UpstreamError("the serve's answer is none: its own log may say why", code="upstream_unusable")
+        answer = self._reader.whole(payload)
+        self._restore.whole(answer)
+        self._count(answer.tokens)
+        return encode(self._writer.whole(answer))
+
+    def _write(self, events: Iterable[Event], out: list[bytes]) -> None:
+        sequence, restore, writer = self._sequence, self._restore, self._writer
+        for read in events:
+            for event in sequence.feed(read):
+                for restored in restore.feed(event):
+                    self._note(restored)
+                    if isinstance(restored, Began):
+                        self._began = restored
+                    elif self._began is None:
+                        out.append(writer.write(restored))
+                    elif not isinstance(restored, Counted):
+                        began, self._began = self._began, None
+                        began.tokens = self._tokens
+                        out += (writer.write(began), writer.write(restored))
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case Grew() | Finished():
+                self.is_meaningful = True
+            case Opened(kind=kind):
+                self.is_meaningful = self.is_meaningful or kind in (Kind.CALL, Kind.REDACTED)
+            case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
+                self._count(tokens)
+            case Failed() | Ended():
+                self._is_over = True
+
+    def _count(self, tokens: Tokens) -> None:
+        self._tokens.update(tokens)
+        self.usage.input, self.usage.output = self._tokens.input, self._tokens.output
+        self.usage.cached = self._tokens.cached

@@ -1,0 +1,113 @@
+"""In which form a request reaches its serve: as it came, or in another dialect; and its answer the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
+from stoker.domain.lease import Target
+from stoker.domain.serve import Serve
+from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.peek import Top
+from stoker.request.decide.dialects import dialect_for
+from stoker.request.relay.headers import request_head
+from stoker.request.translate.dialogue import Asked
+from stoker.request.translate.thinking import Signer
+from stoker.request.translate.tidy import tidy
+from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
+
+_VERSION = b"2023-06-01"
+_GO_ALONG = (b"user-agent", b"traceparent", b"tracestate")
+"""Headers of the client that a request in another dialect still has."""
+
+
+class Form:
+    """One request as one serve is to get it. `written` is None where it passes through."""
+
+    __slots__ = ("body", "client", "endpoint", "tokens", "top", "words", "written")
+
+    def __init__(
+        self,
+        client: Endpoint,
+        endpoint: Endpoint,
+        top: Top,
+        body: bytes,
+        words: tuple[str, ...] = (),
+        written: Written | None = None,
+    ) -> None:
+        self.client = client
+        """Where the request came in; `endpoint` is where it goes."""
+        self.endpoint = endpoint
+        self.top = top
+        self.body = body
+        self.words = words
+        """What was done so far, for `x-stoker-translation`."""
+        self.written = written
+        self.tokens: int | None = None
+        """Of the prompt, where they were counted."""
+
+    def edited(self, served_name: str, sequence: int | None = None) -> Edited:
+        """The body with the serve's own name for the model, and what else is asked of every request."""
+        return edit(self.body, self.top, self.endpoint.dialect, served_name, sequence)
+
+
+class Speech:
+    """Makes forms, and whatever reads a form's answer."""
+
+    def __init__(self, signer: Signer, wall: Callable[[], float]) -> None:
+        self._signer = signer
+        self._wall = wall
+        self._traits: dict[tuple[str, Dialect], tuple[Serve, Traits]] = {}
+
+    def form(self, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> Form:
+        """Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written."""
+        dialect = dialect_for(serve, endpoint.dialect, endpoint.path)
+        about = self._about(serve, dialect)
+        if dialect is endpoint.dialect:
+            tidied, changes = tidy(body, about) if dialect in PATHS else (body, ())
+            if changes:
+                top.model_at = None
+            return Form(endpoint, endpoint, top, tidied, changes)
+        prompt, losses = read_prompt(endpoint.dialect, body)
+        prompt.stream = bool(top.stream) and endpoint.streams
+        written = write_prompt(prompt, losses, about, self._signer)
+        written_top = Top(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_top.stream_options = {"include_usage": True}
+        words = (f"{endpoint.dialect.value}>{dialect.value}", *(f"lossy:{code}" for code in written.losses.codes))
+        return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written)
+
+    def answer(self, form: Form, target: Target, request_id: str, words: tuple[str, ...]) -> AnswerTranslator | None:
+        """Whatever reads the serve's reply; None: it passes through."""
+        if form.written is None:
+            return None
+        asked = Asked(
+            prompt=form.written.asked,
+            request_id=request_id,
+            created=int(self._wall()),
+            signer=self._signer,
+            model=target.served_name,
+            input_tokens=form.tokens,
+        )
+        return AnswerTranslator(form.endpoint.dialect, form.written, asked, words)
+
+    def head(self, form: Form, target: Target, given: list[tuple[bytes, bytes]], length: int) -> bytes:
+        """The head of the upstream request. `given`: the client's headers."""
+        plain = bool(form.top.stream) or form.written is not None
+        headers = given
+        if form.written is not None:
+            headers = [header for header in given if header[0] in _GO_ALONG]
+            headers.append((b"content-type", b"application/json"))
+            if form.endpoint.dialect is Dialect.MESSAGES:
+                headers.append((b"anthropic-version", _VERSION))
+        return request_head(b"POST", form.endpoint.path, target, headers, length, plain)
+
+    def _about(self, serve: Serve, dialect: Dialect) -> Traits:
+        """What the serve is like, made once per configuration of it."""
+        known = self._traits.get((serve.name, dialect))
+        if known is None or known[0] is not serve:
+            translation = serve.translation
+            given = {**translation.traits, "strict": translation.strict}
+            known = serve, traits(serve.engine, dialect, translation.cloud, given)
+            self._traits[serve.name, dialect] = known
+        return known[1]

@@ -1,0 +1,37 @@
+"""Ollama's dialects have endpoints, and no serve speaks them."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from stoker.config.build import SPOKEN as BY_ENGINE
+from stoker.config.fields import DialectWord
+from stoker.domain.dialect import ENDPOINTS, SPOKEN, Dialect
+from stoker.domain.serve import Serve
+
+OURS = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE)
+WORD: TypeAdapter[str] = TypeAdapter(DialectWord)
+
+
+def test_a_serve_speaks_none_of_them() -> None:
+    assert set(Dialect) - set(OURS) == SPOKEN
+    assert next(f.default for f in Serve.__dataclass_fields__.values() if f.name == "dialects") == SPOKEN
+    assert not any(BY_ENGINE[engine] & set(OURS) for engine in BY_ENGINE)
+
+
+@pytest.mark.parametrize("dialect", OURS)
+def test_a_configuration_cannot_say_that_one_does(dialect: Dialect) -> None:
+    with pytest.raises(ValidationError, match="is not accepted"):
+        WORD.validate_python(dialect.value)
+
+
+@pytest.mark.parametrize("dialect", SPOKEN)
+def test_it_can_say_so_of_the_others(dialect: Dialect) -> None:
+    assert WORD.validate_python(dialect.value) == dialect
+
+
+@pytest.mark.parametrize(("path", "dialect"), [("/api/chat", OURS[0]), ("/api/generate", OURS[1])])
+def test_each_has_an_endpoint_that_generates_and_streams(path: str, dialect: Dialect) -> None:
+    endpoint = ENDPOINTS[path]
+    assert (endpoint.dialect, endpoint.generates, endpoint.streams) == (dialect, True, True)
