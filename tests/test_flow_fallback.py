@@ -107,8 +107,8 @@ async def test_a_caller_who_may_not_use_the_fallback_gets_the_first_error(stage:
     assert (reply.status, reply.json()["error"]["code"]) == (503, "out_of_memory")
 
 
-@story(BIG, a_serve("small", slot="gpu", dialects=frozenset((Dialect.MESSAGES,))), slots=GPU, fleet=too_small)
-async def test_a_fallback_that_does_not_speak_the_dialect_is_none(stage: Stage) -> None:
+@story(BIG, a_serve("small", slot="gpu", dialects=frozenset((Dialect.EMBEDDINGS,))), slots=GPU, fleet=too_small)
+async def test_a_fallback_that_speaks_nothing_of_use_is_none(stage: Stage) -> None:
     client = await stage.client()
     await client.send(ask(model="big"))
     assert (await client.reply()).json()["error"]["code"] == "out_of_memory"

@@ -22,6 +22,7 @@ from stoker.fleet.keeping import Statistics
 from stoker.fleet.warm import keeper as warm
 from stoker.flow import Flow
 from stoker.request.accept.door import Caller, require
+from stoker.request.lease.state import Phase
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 
@@ -119,6 +120,11 @@ class Admin:
     def metrics(self, status: Mapping[str, Any]) -> bytes:
         """Prometheus text. May run in a thread of its own: the first call imports for some 70 ms."""
         return self._metrics.render(status)
+
+    def is_up(self, serve: Serve) -> bool:
+        """Whether it can answer at once."""
+        seat = self._conductor.scheduler.seats.get(serve.name)
+        return seat is not None and seat.phase is Phase.READY
 
     def model(self, name: str, serve: Serve) -> dict[str, Any]:
         """One entry of /v1/models, in a form that OpenAI and Anthropic clients both read."""

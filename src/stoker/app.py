@@ -42,6 +42,7 @@ from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
 from stoker.front import Front
+from stoker.legacy import Legacy
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
@@ -178,7 +179,8 @@ class Application:
             self.conversations.statistics,
         )
         self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload, looks)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin)
+        legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
+        self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy)
         gc.collect()
         gc.freeze()  # what lives as long as the program is not looked through again
         gc.set_threshold(GC_THRESHOLD, 20, 20)

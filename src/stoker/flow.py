@@ -22,11 +22,13 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import msgspec
+
 from stoker.call import Call, Leases
 from stoker.domain.access import FrontDoor
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate, Decision
-from stoker.domain.dialect import Endpoint
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
@@ -43,7 +45,9 @@ from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Pool
 from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.reply import Reply
-from stoker.request.relay.tokens import count
+from stoker.request.relay.tokens import count, count_by_asking
+from stoker.request.translate.ollama.asking import wants_unload
+from stoker.request.translate.ollama.write_answer import load_answer
 from stoker.request.translate.thinking import Signer
 from stoker.speech import Form, Speech
 
@@ -113,6 +117,12 @@ class Flow:
         top = peek(body, endpoint.streams_unasked)
         serve = self._decide(call, caller, endpoint, top)
         form = self._form(call, serve, endpoint, top, body)
+        if form.loads_only:
+            await self._load(call, serve, form, body)
+            return
+        if form.counts_only:
+            await self._count(call, serve, form)
+            return
         try:
             await self._serve(call, serve, form)
         except StokerError as error:
@@ -140,6 +150,32 @@ class Flow:
             if serve.keep_conversations:
                 await self._settle(call, serve, lease, form)
             await self._send(call, lease, form)
+
+    async def _load(self, call: Call, serve: Serve, form: Form, body: bytes) -> None:
+        """An Ollama client wants a model loaded, or unloaded, and nothing said. Stoker itself decides what stays."""
+        unloads = wants_unload(body)
+        if not unloads:
+            self._lease_now(call, serve, counted=False) or await self._lease_later(call)
+        generate = form.client.dialect is Dialect.OLLAMA_GENERATE
+        said = load_answer(form.top.model, int(self._clock.wall()), unloads, generate)
+        call.reply.whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(said))
+
+    async def _count(self, call: Call, serve: Serve, form: Form) -> None:
+        """A Messages client wants its tokens counted, and the serve has no path for that: the engine's own counter for
+        the request as it would be sent; else what the engine counts when it is sent, for one token of answer.
+        """
+        source, tokens = "engine", await self._counted(call, serve, form)
+        if tokens is None:
+            source, form = "generation", self._speech.one_token(form)
+            lease = self._lease_now(call, serve, counted=True) or await self._lease_later(call)
+            asked = form.edited(lease.target.served_name).body
+            tokens = await self._ask(call, count_by_asking(self._pool, lease.target, form.endpoint.path, asked))
+        call.check()
+        if tokens is None:
+            text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
+            raise UpstreamError(text, code="not_counted", status=501)
+        call.reply.tell(b"x-stoker-token-count", source.encode())
+        call.reply.whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
 
     async def _pass(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
         lease = self._lease_now(call, serve, counted) or await self._lease_later(call)
@@ -258,6 +294,12 @@ class Flow:
 
     async def _check_context(self, call: Call, serve: Serve, form: Form) -> None:
         """Ask the engine to count before a place is taken; a cold serve is loaded first. Unknown counts pass."""
+        form.tokens = tokens = await self._counted(call, serve, form)
+        if tokens is not None and serve.context is not None:
+            check_context(serve.name, serve.context, tokens, form.top.output_budget())
+
+    async def _counted(self, call: Call, serve: Serve, form: Form) -> int | None:
+        """Prompt tokens by the engine's own counter, without a place; None: it has none."""
         lease = self._lease_now(call, serve, counted=False) or await self._lease_later(call)
         try:
             asked = form.edited(lease.target.served_name).body
@@ -266,9 +308,7 @@ class Flow:
             lease.release()
             call.lease = None
         call.check()
-        form.tokens = tokens
-        if tokens is not None and serve.context is not None:
-            check_context(serve.name, serve.context, tokens, form.top.output_budget())
+        return tokens
 
     async def _settle(self, call: Call, serve: Serve, lease: Lease, form: Form) -> None:
         """Where conversations are kept: a sequence of the engine for this one, with what was saved of it."""

@@ -18,8 +18,11 @@ from stoker.admin import Admin
 from stoker.call import Call
 from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
+from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
+from stoker.domain.serve import Serve
 from stoker.flow import Flow
+from stoker.legacy import Legacy
 from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, require
 from stoker.request.accept.routes import Kind, Route, Routes
@@ -51,12 +54,13 @@ Nothing here changes a serve's state: no slot save, sleep, load, or writing of p
 class Front:
     """Answers requests. Everything goes out over the request's `Wire`."""
 
-    def __init__(self, flow: Flow, door: Door, admin: Admin) -> None:
+    def __init__(self, flow: Flow, door: Door, admin: Admin, legacy: Legacy | None = None) -> None:
         self.flow = flow
         self.door = door
         self.outbox = Outbox(asyncio.get_running_loop())
         self.routes = Routes(flow.front_door.prefixes)
         self._admin = admin
+        self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer, or return what will. Raises nothing."""
@@ -67,6 +71,8 @@ class Front:
         try:
             caller = self.door.admit(wire.headers, wire.is_local)
             route = self.routes.match(wire.method, wire.path, wire.raw_path)
+            if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
+                self._legacy.admit(caller, route.endpoint.path)
         except StokerError as error:
             self._refuse(call, error)
             return None
@@ -93,6 +99,9 @@ class Front:
                     call.reply.whole(status, JSON, msgspec.json.encode(answer))
                 case Kind.MODELS:
                     self._json(call, self._models(caller, route.rest))
+                case Kind.OLLAMA:
+                    self._legacy.admit(caller, route.rest)
+                    self._json(call, self._ollama(caller, route.rest, await read_body(wire, 1 << 20)))
                 case Kind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._admin.status())
@@ -137,6 +146,14 @@ class Front:
         data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
+
+    def _ollama(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+        names = self.flow.names
+
+        def find(name: str) -> Serve:
+            return names.resolve(name, caller.may_use)
+
+        return self._legacy.answer(path, body, names.listed(caller.may_use), find, self._admin.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")

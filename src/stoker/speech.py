@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
+from msgspec.structs import replace
+
+from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.request.codec.edits import Edited, edit
@@ -25,7 +27,7 @@ _GO_ALONG = (b"user-agent", b"traceparent", b"tracestate")
 class Form:
     """One request as one serve is to get it. `written` is None where it passes through."""
 
-    __slots__ = ("body", "client", "endpoint", "tokens", "top", "words", "written")
+    __slots__ = ("about", "body", "client", "endpoint", "tokens", "top", "words", "written")
 
     def __init__(
         self,
@@ -35,6 +37,7 @@ class Form:
         body: bytes,
         words: tuple[str, ...] = (),
         written: Written | None = None,
+        about: Traits | None = None,
     ) -> None:
         self.client = client
         """Where the request came in; `endpoint` is where it goes."""
@@ -44,8 +47,19 @@ class Form:
         self.words = words
         """What was done so far, for `x-stoker-translation`."""
         self.written = written
+        self.about = about
         self.tokens: int | None = None
         """Of the prompt, where they were counted."""
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether a count is asked for, of a serve that has no path for it."""
+        return self.written is not None and not self.client.generates
+
+    @property
+    def loads_only(self) -> bool:
+        """Whether nothing is asked: an Ollama client has its model loaded that way."""
+        return self.written is not None and self.client.dialect in OLLAMA and not self.written.asked.turns
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and what else is asked of every request."""
@@ -75,7 +89,15 @@ class Speech:
         written_top = Top(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_top.stream_options = {"include_usage": True}
         words = (f"{endpoint.dialect.value}>{dialect.value}", *(f"lossy:{code}" for code in written.losses.codes))
-        return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written)
+        return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written, about)
+
+    def one_token(self, form: Form) -> Form:
+        """The same request, for one token of answer."""
+        assert form.written is not None and form.about is not None
+        asked = replace(form.written.asked, max_tokens=1, stream=False)
+        written = write_prompt(asked, form.written.losses, form.about, self._signer)
+        top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
+        return Form(form.client, form.endpoint, top, written.body, form.words, written, form.about)
 
     def answer(self, form: Form, target: Target, request_id: str, words: tuple[str, ...]) -> AnswerTranslator | None:
         """Whatever reads the serve's reply; None: it passes through."""

@@ -109,6 +109,12 @@ memory = "32GiB"
 stall = "90s"
 [conversations]
 age = "2h"
+[media]
+fetch = true
+hosts = ["img.example.com", "*.cdn.example.com"]
+max_bytes = "5MiB"
+timeout = "2.5s"
+most = 3
 """ % ("ab" * 32)
 
 
@@ -170,6 +176,7 @@ class TestShow:
             ("warm", "WarmTable"),
             ("watchdog", "WatchdogTable"),
             ("conversations", "ConversationsTable"),
+            ("media", "MediaTable"),
         ):
             assert {f.name for f in fields(getattr(full, section))} == known[table] == set(shown[section])
         assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
@@ -204,6 +211,7 @@ KEYS = [
         "[swap]": "SwapTable",
         "[slots.g]": "SlotTable",
         "[[serve]]": "ServeTable",
+        "[media]": "MediaTable",
     }.items()
     for key in schema()["$defs"][table]["properties"]
     if (section, key) != ("[front_door]", "keys")  # beside its own rows it would be no TOML
@@ -318,6 +326,7 @@ class TestInStep:
             ("## [swap], and [slots.NAME.swap]", "SwapTable"),
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),
+            ("## [media]", "MediaTable"),
         ],
     )
     def test_the_page_has_every_key_with_its_default(self, heading: str, table: str) -> None:

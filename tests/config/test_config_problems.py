@@ -100,6 +100,9 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         # keys that are somewhere else, or later
         ("port = 1", "1: key 'port': unknown key; known here: conversations, front_door"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
+        ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is no host name; write one like"),
+        ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is no host name; write one like"),
+        ("[media]\nmost = 65", "2: key 'media.most': is too large: at most 64"),
         ("[watchdog]\nrestarts = 0", "2: key 'watchdog.restarts': is too small: at least 1"),
         ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),

@@ -207,6 +207,7 @@ def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
     metrics = Metrics()
     metrics.observe_swap("slow", "gpu0", "failed", {"drain": 1.0, "stop": 0.5})
     metrics.observe_load_failure("slow")
+    metrics.observe_legacy("team", "/api/chat", "answered")
     samples = scrape(metrics)
     assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="failed") == 1
     assert "stoker_model_swap_duration_seconds_count" not in samples

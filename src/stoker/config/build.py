@@ -11,6 +11,7 @@ from stoker.config.checks import split_status
 from stoker.config.document import Document
 from stoker.config.fields import SCOPES
 from stoker.config.inherit import Entry
+from stoker.config.media import build_media
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.positions import Path as KeyPath
 from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
@@ -75,6 +76,7 @@ def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, sou
         warm=WarmPool(**file.warm.model_dump()),
         watchdog=Watchdog(**file.watchdog.model_dump()),
         conversations=Conversations(**file.conversations.model_dump()),
+        media=build_media(file.media),
     )
 
 
@@ -103,6 +105,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
             scope=Scope(1 + SCOPES.index(key.scope)),
             max_active=key.max_active,
             models=tuple(key.models),
+            legacy=key.legacy,
         )
         for index, key in enumerate(door.keys)
     )
@@ -118,6 +121,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
+        legacy=door.legacy,
         shutdown_grace=door.shutdown_grace,
     )
 

@@ -17,6 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SERVED_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
+_HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
 _STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
 _STATUS_WORDS = ("production", "baseline", "research", "experiment", "rejected", "blocked")
 
@@ -160,6 +161,14 @@ def origin(value: object) -> str:
     text = url(value)
     if urlsplit(text).path or text != value:
         raise ValueError('is no origin; write scheme, host and port only, like "https://chat.example.com"')
+    return text
+
+
+def host_pattern(value: object) -> str:
+    """A host name in lower case, or `*.` and one."""
+    text = plain(value).lower()
+    if not _HOST_PATTERN.fullmatch(text):
+        raise ValueError('is no host name; write one like "img.example.com", or "*.example.com" for all below it')
     return text
 
 

@@ -14,7 +14,7 @@ from stoker.config.caution import warnings as warnings  # the four questions are
 from stoker.config.render import render
 from stoker.config.schema import File
 from stoker.config.units import show_duration, show_size
-from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Settings, WarmPool, Watchdog
+from stoker.domain.access import Conversations, FrontDoor, Key, Media, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy
 
 HIDDEN = "***"
@@ -34,6 +34,7 @@ def show(settings: Settings) -> dict[str, object]:
         "warm": _warm(settings.warm),
         "watchdog": _watchdog(settings.watchdog),
         "conversations": _conversations(settings.conversations),
+        "media": _media(settings.media),
     }
     return _given(shown)
 
@@ -125,6 +126,16 @@ def _conversations(kept: Conversations) -> dict[str, Any]:
         "budget": show_size(kept.budget),
         "age": show_duration(kept.age),
         "save_within": show_duration(kept.save_within),
+    }
+
+
+def _media(media: Media) -> dict[str, Any]:
+    return {
+        "fetch": media.fetch,
+        "hosts": list(media.hosts),
+        "max_bytes": show_size(media.max_bytes),
+        "timeout": show_duration(media.timeout),
+        "most": media.most,
     }
 
 

@@ -20,6 +20,7 @@ SWITCHES = ("template", "effort", "none")
 THINKING = ("reasoning_content", "reasoning", "none")
 PREFILLS = ("native", "continue", "refuse")
 TOOL_IDS = ("any", "short")
+LEGACY = ("answer", "refuse")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
@@ -44,6 +45,7 @@ ThinkingWord = Annotated[str, BeforeValidator(checks.one_of(THINKING)), _schema(
 PrefillWord = Annotated[str, BeforeValidator(checks.one_of(PREFILLS)), _schema(enum=list(PREFILLS))]
 ToolIdsWord = Annotated[str, BeforeValidator(checks.one_of(TOOL_IDS)), _schema(enum=list(TOOL_IDS))]
 LimitWord = Annotated[str, BeforeValidator(checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
+LegacyWord = Annotated[str, BeforeValidator(checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]
 AuthWord = Annotated[str, BeforeValidator(checks.one_of(AUTH)), _schema(enum=list(AUTH))]
 StatusWord = Annotated[str, BeforeValidator(checks.status), _schema(pattern=STATUS_FORM)]
@@ -58,6 +60,7 @@ PathPrefix = Annotated[str, BeforeValidator(checks.path_prefix)]
 SlashPath = Annotated[str, BeforeValidator(checks.slash_path)]
 BaseUrl = Annotated[str, BeforeValidator(checks.url)]
 Origin = Annotated[str, BeforeValidator(checks.origin)]
+HostPattern = Annotated[str, BeforeValidator(checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])]
 Argument = Annotated[str, BeforeValidator(checks.argument)]
 VariableName = Annotated[str, BeforeValidator(checks.variable_name)]
 Variable = Annotated[str, BeforeValidator(checks.variable)]

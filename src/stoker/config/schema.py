@@ -23,6 +23,7 @@ from stoker.config.fields import (
     Duration,
     Engine,
     KeyHeaderWord,
+    LegacyWord,
     Name,
     NeverDuration,
     Origin,
@@ -43,6 +44,7 @@ from stoker.config.fields import (
     VariableName,
     WarmthWord,
 )
+from stoker.config.media import MediaTable
 from stoker.config.section import Section, setting
 from stoker.config.translation import TranslationTable
 
@@ -55,6 +57,9 @@ class KeyTable(Section):
     scope: ScopeWord = setting("inference", "What it may do; each word includes the ones before it.")
     max_active: Count | None = setting(None, "Requests that it may have in flight; no bound of its own if left out.")
     models: list[Text] = setting(["*"], 'Names that it may ask for and sees listed; `"*"` is all of them.')
+    legacy: LegacyWord | None = setting(
+        None, "Requests of Ollama's API: `answer` or `refuse`. Default: as `[front_door]`."
+    )
 
 
 class FrontDoorTable(Section):
@@ -80,6 +85,9 @@ class FrontDoorTable(Section):
     )
     allowed_origins: list[Origin] = setting(
         [], 'Browser origins to accept beside our own: `"https://chat.example.com"`.'
+    )
+    legacy: LegacyWord = setting(
+        "answer", "Requests of Ollama's API: `answer`, or `refuse` with what to use instead. Each is counted."
     )
     shutdown_grace: Duration = setting("30s", "Time that streams in flight get to end after SIGTERM.")
 
@@ -299,3 +307,4 @@ class File(Section):
     warm: WarmTable = setting(WarmTable(), "What stays in host memory for models that are in no slot.")
     watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as wedged, and how often it is restarted.")
     conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")
+    media: MediaTable = setting(MediaTable(), "Images that requests give by their address.")

@@ -25,6 +25,8 @@ class Key:
     scope: Scope = Scope.INFERENCE
     max_active: int | None = None
     models: tuple[str, ...] = ("*",)
+    legacy: str | None = None
+    """`answer` or `refuse`: requests of an older API; None: as the front door does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class FrontDoor:
     keys: tuple[Key, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    legacy: str = "answer"
+    """`answer` or `refuse`: requests of an older API (Ollama's)."""
     shutdown_grace: float = 30.0
     """Seconds that streams in flight get to end after SIGTERM."""
 
@@ -101,6 +105,21 @@ class Conversations:
 
 
 @dataclass(frozen=True, slots=True)
+class Media:
+    """Whether images that requests give by their address are fetched for models that cannot, and which."""
+
+    fetch: bool = False
+    hosts: tuple[str, ...] = ()
+    """Names in lower case, exact or `*.example.com`; empty: every host whose addresses are public."""
+    max_bytes: int = 20 * 2**20
+    """Of one image."""
+    timeout: float = 10.0
+    """Seconds for one image, redirects included."""
+    most: int = 8
+    """Different images per request."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything the program runs by: what `config` yields and `app` wires together."""
 
@@ -113,3 +132,4 @@ class Settings:
     warm: WarmPool = WarmPool()
     watchdog: Watchdog = Watchdog()
     conversations: Conversations = Conversations()
+    media: Media = Media()

@@ -21,7 +21,8 @@ class Dialect(StrEnum):
     """Ollama's `/api/generate`: only clients speak it."""
 
 
-SPOKEN: frozenset[Dialect] = frozenset(Dialect) - {Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE}
+OLLAMA: frozenset[Dialect] = frozenset((Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE))
+SPOKEN: frozenset[Dialect] = frozenset(Dialect) - OLLAMA
 """What a serve can speak; the others are translated for it."""
 
 

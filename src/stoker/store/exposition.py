@@ -62,6 +62,13 @@ class _Scrape(Collector):
             ("stoker_queue_seconds", "What a request waited for its lease, loading and swapping included.", "queued"),
         ):
             yield _histogram(name, text, ("serve",), (((serve,), getattr(of, pick)) for serve, of in series))
+        legacy = list(self._metrics.legacy.items())
+        yield _counter(
+            "stoker_legacy_requests",
+            "Requests of an older API, answered or refused.",
+            ("key", "endpoint", "answer"),
+            legacy,
+        )
         errors = list(self._metrics.errors.items())
         yield _counter(
             "stoker_errors",

@@ -54,6 +54,7 @@ class Metrics:
         self.swap_seconds: dict[tuple[str, str], Histogram] = {}
         self.phase_seconds: dict[str, Histogram] = {}
         self.load_failures: dict[str, int] = {}
+        self.legacy: dict[tuple[str, str, str], int] = {}
 
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
@@ -108,6 +109,11 @@ class Metrics:
         """Count a start that did not come to `ready`."""
         name = self._names.label(serve or labels.NONE)
         self.load_failures[name] = self.load_failures.get(name, 0) + 1
+
+    def observe_legacy(self, key: str, path: str, answer: str) -> None:
+        """Count a request of an older API. `answer`: `answered` or `refused`."""
+        cell = (self._names.label(key or labels.NONE), path, answer)
+        self.legacy[cell] = self.legacy.get(cell, 0) + 1
 
     def totals(self, serve: str) -> dict[str, int | float | None]:
         """Requests and output tokens of one serve so far, and tokens per second of its last streamed reply."""

@@ -18,6 +18,7 @@ class Kind(Enum):
     STATUS = "status"
     METRICS = "metrics"
     ADMIN = "admin"
+    OLLAMA = "ollama"
     ROOT = "root"
 
 
@@ -39,6 +40,10 @@ _PLAIN = {
     "/metrics": Route(Kind.METRICS, methods=_GET),
     "/v1/models": Route(Kind.MODELS, methods=_GET),
     "/": Route(Kind.ROOT, methods=_GET),
+    "/api/tags": Route(Kind.OLLAMA, rest="/api/tags", methods=_GET),
+    "/api/ps": Route(Kind.OLLAMA, rest="/api/ps", methods=_GET),
+    "/api/version": Route(Kind.OLLAMA, rest="/api/version", methods=_GET),
+    "/api/show": Route(Kind.OLLAMA, rest="/api/show", methods=("POST",)),
     **{path: Route(Kind.INFERENCE, endpoint, methods=("POST",)) for path, endpoint in ENDPOINTS.items()},
 }
 _TREES = {"/upstream/": Route(Kind.UPSTREAM), "/admin/": Route(Kind.ADMIN), "/v1/models/": _PLAIN["/v1/models"]}
@@ -52,7 +57,7 @@ class Routes:
         self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
         for prefix in self._prefixes:
             for path, route in _PLAIN.items():
-                if path.startswith("/v1/"):
+                if path.startswith(("/v1/", "/api/")):
                     self._table[prefix + path] = route
 
     def match(self, method: str, path: str, raw_path: bytes) -> Route:

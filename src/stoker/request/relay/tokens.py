@@ -9,6 +9,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.codec.frames import read_usage
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.pool import Pool
 
@@ -85,6 +86,12 @@ async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> in
         return _number(reply, "count") if status == 200 else None
     except UpstreamError:
         return None
+
+
+async def count_by_asking(pool: Pool, target: Target, path: str, body: bytes) -> int | None:
+    """Prompt tokens by the usage of an answer: `body` asks for one token, not streamed. None: it tells none."""
+    status, reply = await post(pool, target, path, body)
+    return read_usage(reply).input if status == 200 else None
 
 
 def _prompt(body: bytes) -> bytes | None:

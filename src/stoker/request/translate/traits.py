@@ -25,6 +25,8 @@ class Traits(msgspec.Struct, frozen=True):
     takes_image_urls: bool = False
     """Whether it may be given the address of an image instead of the image."""
     error_prefix: str = "[tool error] "
+    repetition_field: str = "repetition_penalty"
+    """Chat: how that setting is called."""
     thinking_switch: str = "template"
     """Chat: `template` = chat_template_kwargs, `effort` = reasoning_effort, `none`."""
     thinking_field: str = "reasoning_content"
@@ -42,6 +44,8 @@ class Traits(msgspec.Struct, frozen=True):
     """How many it takes at most; 0: any number."""
     default_limit: int = 4096
     """Messages: the output limit where the client gave none."""
+    sampling: bool = True
+    """Messages: takes temperature, top_p and top_k; Anthropic's own models do not any more (its SDK 2.12 has none)."""
     checks_signatures: bool = False
     """Messages: refuses thinking that it did not sign."""
     name_length: int = 64
@@ -50,7 +54,7 @@ class Traits(msgspec.Struct, frozen=True):
 
 
 _LOCAL: dict[str, dict[str, object]] = {
-    "llama.cpp": {"early_usage": "return_progress", "tool_images": True},
+    "llama.cpp": {"early_usage": "return_progress", "tool_images": True, "repetition_field": "repeat_penalty"},
     "vllm": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
     "sglang": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
     "openai": {},
@@ -66,5 +70,11 @@ def traits(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] 
             "thinking_switch": "effort", "thinking_field": "", "stop_strings": 4, "custom_tools": True,
         }  # fmt: skip
     if dialect is Dialect.MESSAGES:
-        usual |= {"name_length": 128, "stop_strings": 0, "checks_signatures": cloud, "system_turns": "keep"}
+        usual |= {
+            "name_length": 128,
+            "stop_strings": 0,
+            "checks_signatures": cloud,
+            "sampling": not cloud,
+            "system_turns": "keep",
+        }
     return Traits(**(usual | (given or {})))  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ _INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},
 """Of a function that stands for a custom tool."""
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
                "top_logprobs")  # fmt: skip
-_LOCAL = ("top_k", "min_p", "repetition_penalty", "chat_template_kwargs")
+_LOCAL = ("top_k", "min_p", "chat_template_kwargs")
 """Vendor settings: engines that people run know them, OpenAI refuses them."""
 _LOCAL_EFFORTS = {"minimal": "low", "xhigh": "high", "max": "high"}
 """Templates of local models know low, medium and high."""
@@ -306,7 +306,9 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
     for name, value in prompt.settings.items():
-        if name in _EVERYWHERE or name in (_LOCAL if traits.local else _CLOUD):
+        if name == "repetition_penalty" and traits.local:
+            out[traits.repetition_field] = value
+        elif name in _EVERYWHERE or name in (_LOCAL if traits.local else _CLOUD):
             out[name] = {**value, **out[name]} if isinstance(out.get(name), dict) and isinstance(value, dict) else value
         elif name in ("user", "safety_identifier", "prompt_cache_key", "store", "metadata", "service_tier"):
             if name in ("metadata", "service_tier"):

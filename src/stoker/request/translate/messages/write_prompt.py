@@ -238,9 +238,9 @@ def _format(out: dict[str, Any], format: Format | None) -> None:
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
     for name, value in prompt.settings.items():
-        if name in _OWN or (traits.local and name in _LOCAL):
+        if (name in _OWN and traits.sampling) or (traits.local and name in _LOCAL):
             out[name] = value
-        elif name == "temperature":
+        elif name == "temperature" and traits.sampling:
             if value > 1:
                 losses.add("temperature")
             out[name] = min(value, 1)

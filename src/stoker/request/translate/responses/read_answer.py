@@ -130,7 +130,7 @@ class AnswerReader:
                 self._add(payload, out)
             case "response.output_item.done":
                 given = _object(payload.get("item"))
-                self._settle(self._item(_text(given.get("id")), payload.get("output_index")), given, out)
+                self._settle(self._item(_id(given), payload.get("output_index")), given, out)
             case "response.completed" | "response.incomplete":
                 self._end(kind, response, out)
             case "response.output_text.annotation.added":
@@ -156,7 +156,7 @@ class AnswerReader:
 
     def _add(self, payload: dict[str, Any], out: list[Event]) -> None:
         given = _object(payload.get("item"))
-        id, index = _text(given.get("id")), payload.get("output_index")
+        id, index = _id(given), payload.get("output_index")
         known = self._find(id, index)
         if known is None or known.type:  # the same index for all items: each announcement is another item
             known = self._new(id, index)
@@ -337,7 +337,7 @@ class AnswerReader:
                 return known
         known = self._items[at] if at < len(self._items) else None
         same = known is not None and known.type in ("", given.get("type"))
-        return known if known is not None and same else self._new(_text(given.get("id")), None)
+        return known if known is not None and same else self._new(_id(given), None)
 
 
 def said_of(item: dict[str, Any], losses: Losses) -> list[Said]:
@@ -395,6 +395,10 @@ def tokens_of(response: dict[str, Any]) -> Tokens | None:
         output=number(usage.get("output_tokens")),
         reasoning=part(usage, "output_tokens_details", "reasoning_tokens"),
     )
+
+
+def _id(item: dict[str, Any]) -> str:
+    return _text(item.get("id")) or _text(item.get("call_id"))
 
 
 def _text(value: Any) -> str:

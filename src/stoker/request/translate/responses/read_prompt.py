@@ -85,9 +85,9 @@ class _Reasoning(msgspec.Struct):
 class _Call(msgspec.Struct):
     id: str | None = None
     call_id: str | None = None
-    name: str = ""
+    name: str | None = None
     arguments: Raw = _NONE
-    input: str = ""
+    input: str | None = None
     output: str | list[Raw] | None = None
     namespace: str | None = None
 
@@ -95,7 +95,7 @@ class _Call(msgspec.Struct):
 class _Tool(msgspec.Struct):
     name: str = ""
     description: str | None = None
-    parameters: Raw | None = None
+    parameters: Raw = _NONE
     strict: bool | None = None
     format: dict[str, Any] | None = None
     tools: list[Raw] | None = None
@@ -103,7 +103,7 @@ class _Tool(msgspec.Struct):
 
 class _Format(msgspec.Struct):
     type: str = "text"
-    schema: Raw | None = None
+    schema: Raw = _NONE
     name: str = ""
     strict: bool | None = None
     description: str | None = None
@@ -269,8 +269,8 @@ class _Turns:
         call = shaped(_call_item, raw, where)
         if call.namespace:
             self._losses.add("tool_fields")
-        arguments = call.input if custom else _arguments(call.arguments, f"{where}.arguments")
-        return Call(read_id(call.call_id or call.id or ""), call.name, arguments, custom)
+        arguments = call.input or "" if custom else _arguments(call.arguments, f"{where}.arguments")
+        return Call(read_id(call.call_id or call.id or ""), call.name or "", arguments, custom)
 
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
         given = shaped(_call_item, raw, where)

@@ -66,6 +66,8 @@ _SHAPES = {
     Kind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
 }
 _CUSTOM = _Shape("ctc_", "custom_tool_call_input", "input", False)
+_TAIL = b',"sequence_number":%d}\n\n'
+_TEXT_TAIL = b',"logprobs":[]' + _TAIL
 
 
 class _Open:
@@ -82,7 +84,7 @@ class _Open:
             self.place["content_index"] = 0
         kind = f"response.{self.shape.event}.delta"
         self.head = b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode({"type": kind, **self.place})[:-1])
-        self.tail = b'%b,"sequence_number":%d}\n\n'
+        self.tail = _TEXT_TAIL if opened.kind is Kind.TEXT else _TAIL
         self.texts: list[str] = []
         self.signature = ""
 
@@ -193,8 +195,7 @@ class AnswerWriter:
         if not block.shape.event:
             return b""
         self.sequence += 1
-        logprobs = b',"logprobs":[]' if block.opened.kind is Kind.TEXT else b""
-        return block.head + encode(text) + block.tail % (logprobs, self.sequence - 1)
+        return block.head + encode(text) + block.tail % (self.sequence - 1)
 
     def _close(self, status: str) -> bytes:
         """The open item is done."""

@@ -99,7 +99,7 @@ class _Items:
                     self._items.append(_message("developer", self._content(turn.blocks)))
                 case Role.USER:
                     self._user(turn.blocks)
-                case Role.ASSISTANT:
+                case _:
                     for block in turn.blocks:
                         self._assistant(block)
         return self._items
