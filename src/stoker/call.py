@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from stoker.domain.conversation import Stay
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft
-from stoker.domain.lease import Lease
+from stoker.domain.lease import Lease, Target
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
@@ -19,6 +19,9 @@ class Leases(Protocol):
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
         """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
+
+    def target(self, name: str) -> Target | None:
+        """Where a serve answers; None: it is not ready."""
 
     def failure(self, name: str) -> str:
         """Why a serve is not there, as its error's code; empty: it is there, or never failed."""

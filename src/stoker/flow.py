@@ -258,7 +258,7 @@ class Flow:
         """The request as this serve gets it; it is this serve's from here on."""
         decision = call.decision
         try:
-            form = self._speech.form(serve, endpoint, top, body)
+            form = self._speech.form(serve, self._leases.target(serve.name), endpoint, top, body)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise

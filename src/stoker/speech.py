@@ -72,12 +72,15 @@ class Speech:
     def __init__(self, signer: Signer, wall: Callable[[], float]) -> None:
         self._signer = signer
         self._wall = wall
-        self._traits: dict[tuple[str, Dialect], tuple[Serve, Traits]] = {}
+        self._traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Traits]] = {}
 
-    def form(self, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> Form:
-        """Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written."""
-        dialect = dialect_for(serve, endpoint.dialect, endpoint.path)
-        about = self._about(serve, dialect)
+    def form(self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes) -> Form:
+        """`target`: the running serve, whose engine was asked what it can; None: it is not loaded yet.
+
+        Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written.
+        """
+        dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
+        about = self._about(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect:
             tidied, changes = tidy(body, about) if dialect in PATHS else (body, ())
             if changes:
@@ -93,7 +96,8 @@ class Speech:
 
     def one_token(self, form: Form) -> Form:
         """The same request, for one token of answer."""
-        assert form.written is not None and form.about is not None
+        assert form.written is not None
+        assert form.about is not None
         asked = replace(form.written.asked, max_tokens=1, stream=False)
         written = write_prompt(asked, form.written.losses, form.about, self._signer)
         top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
@@ -124,12 +128,13 @@ class Speech:
                 headers.append((b"anthropic-version", _VERSION))
         return request_head(b"POST", form.endpoint.path, target, headers, length, plain)
 
-    def _about(self, serve: Serve, dialect: Dialect) -> Traits:
-        """What the serve is like, made once per configuration of it."""
-        known = self._traits.get((serve.name, dialect))
+    def _about(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:
+        """What the serve is like, made once per configuration of it, and of what its engine was found to be."""
+        key = serve.name, dialect, system_turns
+        known = self._traits.get(key)
         if known is None or known[0] is not serve:
             translation = serve.translation
-            given = {**translation.traits, "strict": translation.strict}
-            known = serve, traits(serve.engine, dialect, translation.cloud, given)
-            self._traits[serve.name, dialect] = known
+            found = {} if system_turns is None else {"system_turns": system_turns}
+            given = {**found, **translation.traits, "strict": translation.strict}
+            known = self._traits[key] = serve, traits(serve.engine, dialect, translation.cloud, given)
         return known[1]

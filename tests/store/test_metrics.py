@@ -207,7 +207,6 @@ def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
     metrics = Metrics()
     metrics.observe_swap("slow", "gpu0", "failed", {"drain": 1.0, "stop": 0.5})
     metrics.observe_load_failure("slow")
-    metrics.observe_legacy("team", "/api/chat", "answered")
     samples = scrape(metrics)
     assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="failed") == 1
     assert "stoker_model_swap_duration_seconds_count" not in samples
@@ -241,7 +240,17 @@ def full() -> Metrics:
     metrics.observe(sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1, reason="stalled"))
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     metrics.observe_load_failure("slow")
+    metrics.observe_legacy("team", "/api/chat", "answered")
     return metrics
+
+
+def test_requests_of_an_older_api_are_counted_by_key_path_and_answer() -> None:
+    metrics = Metrics()
+    for answer in ("answered", "answered", "refused"):
+        metrics.observe_legacy("", "/api/tags", answer)
+    samples = scrape(metrics)
+    assert value(samples, "stoker_legacy_requests_total", key="none", endpoint="/api/tags", answer="answered") == 2
+    assert value(samples, "stoker_legacy_requests_total", key="none", endpoint="/api/tags", answer="refused") == 1
 
 
 def test_gauges_come_from_the_status_document() -> None:

@@ -60,7 +60,9 @@ PathPrefix = Annotated[str, BeforeValidator(checks.path_prefix)]
 SlashPath = Annotated[str, BeforeValidator(checks.slash_path)]
 BaseUrl = Annotated[str, BeforeValidator(checks.url)]
 Origin = Annotated[str, BeforeValidator(checks.origin)]
-HostPattern = Annotated[str, BeforeValidator(checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])]
+HostPattern = Annotated[
+    str, BeforeValidator(checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])
+]
 Argument = Annotated[str, BeforeValidator(checks.argument)]
 VariableName = Annotated[str, BeforeValidator(checks.variable_name)]
 Variable = Annotated[str, BeforeValidator(checks.variable)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stoker.domain.dialect import Dialect
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -17,6 +19,10 @@ class Target:
     served_name: str
     key: str | None = None
     tls: bool = False
+    speaks: frozenset[Dialect] | None = None
+    """What it was found to speak; None: it was not asked."""
+    system_turns: str | None = None
+    """`keep` or `append`, if its template was asked: see `translate.traits`."""
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 

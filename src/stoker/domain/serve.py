@@ -189,6 +189,8 @@ class Serve:
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
     dialects: frozenset[Dialect] = SPOKEN
+    asks_dialects: bool = False
+    """What it speaks was not said: `dialects` is what its kind usually does, and it is asked when it is ready."""
     translation: Translation = Translation()
     memory: int | None = None
     keep_loaded: bool = False

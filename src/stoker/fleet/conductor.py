@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.domain.lease import Lease
+from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.fetching import Fetching
@@ -84,6 +84,11 @@ class Conductor:
         self._released = asyncio.Event()
 
     # -- requests ------------------------------------------------------------------------------------------------
+
+    def target(self, name: str) -> Target | None:
+        """Where a serve answers; None: it is not ready."""
+        running = self.running.get(name)
+        return None if running is None else running.target
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
         """The right to use a serve now, or a Future of it. Raises StokerError when it is refused at once.

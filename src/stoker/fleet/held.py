@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
@@ -70,7 +71,9 @@ class Held:
             served_name,
             address.key,
             address.tls,
-            address.key_header,
+            speaks=_spoken(facts.get("speaks")),
+            system_turns=str(facts["system_turns"]) if "system_turns" in facts else None,
+            key_header=address.key_header,
         )
         pid = self.unit.pid if self.unit is not None else None
         return Running(self.serve, target, pid, self.started_at, facts, self.temperature)
@@ -86,3 +89,8 @@ class Held:
         if self.log is None:
             return from_text(self.heard, self.secrets(), self.serve.engine, code)
         return last_words(self.log, self.log_start, self.secrets(), self.serve.engine, code)
+
+
+def _spoken(fact: str | int | float | None) -> frozenset[Dialect] | None:
+    """As `engines.abilities` writes it."""
+    return frozenset(map(Dialect, fact.split(","))) if isinstance(fact, str) else None

@@ -14,6 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import http
+from stoker.fleet.engines.abilities import abilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.fleet.engines.http import Address, Answer, NoAnswer
 
@@ -81,6 +82,7 @@ class Readiness:
         facts = from_models(models, self.wanted)
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
+        facts |= await abilities(self._serve, self._address)
         if self._ended.is_set():  # what answered was somebody else, or is dying
             raise Ended
         return Proof(health_at, facts)

@@ -17,14 +17,15 @@ import msgspec
 from pydantic_core import from_json
 
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import encode, loose
+from stoker.request.translate.json_text import encode, is_json, loose
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
 _SPELT = "stk-"
 _SHORT = 9
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_OPENING = re.compile(r"[ \t\r\n]*")
+_BLANKS = " \t\r\n"
+_OPENING = re.compile(rf"[{_BLANKS}]*")
 
 
 def short_name(name: str, length: int) -> str:
@@ -39,9 +40,10 @@ def spelt_id(id: str) -> str:
     """A call's id in letters that every dialect takes."""
     if _PLAIN_ID.match(id):
         return id
-    if len(id) > 90:
-        return _SPELT + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()
-    return _SPELT + base64.urlsafe_b64encode(id.encode("utf-8", "replace")).decode().rstrip("=")
+    letters = id.encode("utf-8", "replace")
+    if len(letters) > 90:
+        return _SPELT + hashlib.sha256(letters).hexdigest()
+    return _SPELT + base64.urlsafe_b64encode(letters).decode().rstrip("=")
 
 
 def read_id(id: str) -> str:
@@ -71,20 +73,21 @@ def short_id(id: str) -> str:
 def as_object(arguments: str, losses: Losses, whole: bool = True) -> msgspec.Raw:
     """Arguments as the text of a JSON object, byte for byte if they are one.
 
-    1. nothing, blanks, null            -> {}
-    2. an object                        -> as it was written
-    3. a string that holds an object    -> that object
+    1. a string                         -> what it holds, once
+    2. nothing, blanks, null            -> {}
+    3. an object                        -> as it was written; if that is no JSON (`NaN`), written anew
     4. cut off (`whole` false)          -> what came of it
     5. anything else                    -> {"_raw": the text}
     """
-    text = arguments.strip(" \t\r\n")
-    if text in ("", "null"):
-        return msgspec.Raw(b"{}")  # 1
+    text = arguments.strip(_BLANKS)
     value = loose(text)
+    if isinstance(value, str):
+        text = value.strip(_BLANKS)  # 1
+        value = loose(text)
+    if text in ("", "null"):
+        return msgspec.Raw(b"{}")  # 2
     if isinstance(value, dict):
-        return msgspec.Raw(text.encode("utf-8", "replace"))  # 2
-    if isinstance(value, str) and isinstance(loose(value), dict):
-        return msgspec.Raw(value.strip().encode("utf-8", "replace"))  # 3
+        return msgspec.Raw(text.encode() if is_json(text) else encode(value))  # 3
     if value is None and not whole:
         losses.add("truncated_call")
         partial = _partial(text)
@@ -129,7 +132,8 @@ class Balance:
         """Whether an object or array was opened, and every bracket is closed again."""
         text, self._unread = "".join(self._unread), []
         at = 1 if self._escaped else 0
-        self._escaped = False
+        if text:
+            self._escaped = False
         while at < len(text):
             found = (_IN_STRING if self._in_string else _OUTSIDE).search(text, at)
             if found is None:

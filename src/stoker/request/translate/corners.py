@@ -69,8 +69,8 @@ LOST: dict[str, Corner] = {
     "reasoning": Corner("any in", "dropped", "the target cannot be told how much to think"),
     "budget": Corner("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
     "display": Corner("messages, responses in", "dropped", "the target always shows its thinking, or never"),
-    "temperature": Corner("chat, responses in", "lowered to 1, or dropped", "Messages allows 0 to 1, Anthropic's newest "
-                          "models none"),
+    "temperature": Corner("chat, responses in", "lowered to 1, or dropped", "Messages allows 0 to 1, Anthropic's "
+                          "newest models none"),
     "stop": Corner("any in", "dropped, or the first four kept", "Responses has no stop strings, OpenAI takes four"),
     "stop_string": Corner("messages out", "which stop string came is dropped", "only Messages tells"),
     "stop_details": Corner("messages out", "dropped", "only Messages explains a refusal"),

@@ -14,6 +14,7 @@ T = TypeVar("T")
 Raw = msgspec.Raw
 encode = msgspec.json.encode
 _decode = msgspec.json.decode
+_syntax = msgspec.json.Decoder(Raw)
 _AT = re.compile(r" - at `\$([^`]*)`$")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -28,10 +29,15 @@ def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T
         below = place[1] if place is not None else ""
         what = found[: place.start()] if place is not None else found
         path = (where + below).lstrip(".")
-        text_ = f"'{path}' cannot be read: {what[:200]}" if path else f"the request cannot be read: {what[:200]}"
+        text_ = f"{_named(path)} cannot be read: {what[:200]}"
         raise ClientError(text_, code="bad_field", param=path or None) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ClientError(f"'{where}' is not valid JSON: {str(error)[:160]}", code="bad_json") from None
+        text_ = f"{_named(where)} is not valid JSON: {str(error)[:160]}"
+        raise ClientError(text_, code="bad_json", param=where or None) from None
+
+
+def _named(where: str) -> str:
+    return f"'{where}'" if where else "the request"
 
 
 def loose(text: bytes | str | Raw) -> Any:
@@ -57,16 +63,15 @@ def _whole_characters(value: Any) -> Any:
     return value
 
 
-def is_object(text: str | bytes) -> bool:
-    """Whether this is the text of one JSON object."""
-    return isinstance(loose(text), dict)
+def is_json(text: str) -> bool:
+    """Whether a document may hold this text as it stands: what `loose` reads need not be JSON (`NaN`)."""
+    try:
+        _syntax.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
-def raw(text: str) -> Raw:
-    """JSON text to be put into a document as it stands."""
-    return Raw(text.encode("utf-8", "replace"))
-
-
-def is_there(value: Raw | None) -> bool:
+def is_there(value: Raw) -> bool:
     """Whether an optional field was given, and not as null."""
-    return value is not None and bytes(value) not in (b"", b"null")
+    return bytes(value) not in (b"", b"null")

@@ -76,7 +76,7 @@ def is_base64(data: str) -> bool:
 
 def text_of(document: Document) -> str | None:
     """The text of a document that is text; None: it is not."""
-    if document.text:
+    if document.text or not (document.data or document.url):
         return document.text
     if document.data and document.media_type.startswith("text/") and is_base64(document.data):
         return base64.b64decode(document.data).decode("utf-8", "replace")

@@ -10,6 +10,8 @@ Blocks get numbers from 0 in the order in which they go out. What was never open
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from stoker.domain.answer import Closed, Ended, Event, Failed, Finished, Grew, Opened, Signed
 
 
@@ -21,15 +23,16 @@ class Sequence:
     def __init__(self) -> None:
         self._live: int | None = None
         self._next = 0
-        self._waiting: dict[int, list[Opened | Grew | Signed | Closed]] = {}
+        self._waiting: OrderedDict[int, list[Opened | Grew | Signed | Closed]] = OrderedDict()
+        """A plain dict would look at all that is gone each time that its first one is asked for."""
 
     def feed(self, event: Event) -> list[Event]:
         match event:
             case Opened(at=at):
                 if self._live is None:
                     return [self._open(event)]  # 1
-                if at != self._live:
-                    self._waiting.setdefault(at, []).append(event)  # 2
+                if at != self._live and at not in self._waiting:
+                    self._waiting[at] = [event]  # 2
                 return []
             case Grew(at=at) | Signed(at=at):
                 if at == self._live:
@@ -62,8 +65,8 @@ class Sequence:
     def _follow(self) -> list[Event]:
         out: list[Event] = []
         while self._waiting and self._live is None:
-            at = next(iter(self._waiting))
-            for event in self._waiting.pop(at):
+            _, events = self._waiting.popitem(last=False)
+            for event in events:
                 if isinstance(event, Opened):
                     out.append(self._open(event))
                 elif isinstance(event, Closed):

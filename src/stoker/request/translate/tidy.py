@@ -8,7 +8,6 @@ Nothing is parsed unless a look at the bytes says that it may be there; what is 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -16,13 +15,12 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.json_text import Raw, encode, loose
 from stoker.request.translate.prepare import BILLING, refused_url
+from stoker.request.translate.remote import image_parts, may_hold, remote_in
 from stoker.request.translate.thinking import OURS
 from stoker.request.translate.traits import Traits
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()
-_REMOTE = re.compile(rb'"(?:url|image_url)"\s*:\s*"https?:', re.IGNORECASE)
-_IMAGES = frozenset(("image_url", "input_image", "image"))
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _SIGNED = {Dialect.MESSAGES: ("messages", "signature"), Dialect.RESPONSES: ("input", "encrypted_content")}
@@ -35,7 +33,7 @@ def tidy(body: bytes, traits: Traits) -> tuple[bytes, tuple[str, ...]]:
     if traits.local:
         if traits.dialect is Dialect.MESSAGES and _BILLING in body:
             body = _without_billing(body, changes)
-        if not traits.takes_image_urls and _REMOTE.search(body) is not None:
+        if not traits.takes_image_urls and may_hold(body):
             refuse_remote(loose(body))
     elif traits.dialect in _SIGNED and _OURS in body:
         body = _without_ours(body, *_SIGNED[traits.dialect], changes)
@@ -99,22 +97,7 @@ def _is_ours(block: Any, field: str) -> bool:
 
 
 def refuse_remote(value: Any) -> None:
-    """Raises ClientError 400 if an image in the document is given by its address. Depth is bounded by `peek`."""
-    if isinstance(value, list):
-        for item in value:
-            refuse_remote(item)
-    elif isinstance(value, dict):
-        if value.get("type") in _IMAGES and (address := _address(value)) is not None:
-            raise refused_url(address)
-        for item in value.values():
-            refuse_remote(item)
-
-
-def _address(part: dict[str, Any]) -> str | None:
-    """Where the address stands; None: there is none, or it is a data URI."""
-    for name in ("image_url", "source"):
-        found = part.get(name)
-        url = found.get("url") if isinstance(found, dict) else found
-        if isinstance(url, str) and url[:8].lower().startswith(("http://", "https://")):
-            return f"{name}.url" if isinstance(found, dict) else name
-    return None
+    """Raises ClientError 400 if an image in the document is given by its address."""
+    for part in image_parts(value):
+        for name, _ in remote_in(part):
+            raise refused_url(f"{name}.url" if isinstance(part[name], dict) else name)

@@ -252,6 +252,11 @@ def test_pieces_of_a_call_wait_for_its_name() -> None:
     assert found[1:] == [Opened(0, Kind.CALL, "call_1", "f"), Grew(0, '{"a":1}'), Closed(0)]
 
 
+def test_pieces_of_a_call_that_is_over_are_dropped() -> None:
+    over = done("function_call_arguments", "arguments", "{}")
+    assert said(item("added", call()), over, delta("function_call_arguments", "x"), over) == [Call("call_1", "f", "{}")]
+
+
 def test_a_call_that_never_got_an_item_is_still_a_call() -> None:
     found = events(done("function_call_arguments", "arguments", "{}", name="f"), completed())
     assert folded(found) == [Call("i", "f", "{}")]
@@ -521,8 +526,9 @@ ITEMS = st.fixed_dictionaries(
         "encrypted_content": st.just("s") | ANY,
     },
 )
+STAGES = [".delta", ".done", ".added", ""]
 PAYLOADS = st.fixed_dictionaries(
-    {"type": st.builds("response.{}{}".format, st.sampled_from(NAMES), st.sampled_from([".delta", ".done", ".added", ""]))},
+    {"type": st.builds("response.{}{}".format, st.sampled_from(NAMES), st.sampled_from(STAGES))},
     optional={
         "output_index": st.integers(0, 2) | ANY,
         "item_id": st.sampled_from(["i", "j"]) | ANY,

@@ -330,7 +330,9 @@ def test_what_says_that_nothing_is_stored_is_understood() -> None:
 
 def test_schemas_are_kept_byte_for_byte() -> None:
     schema = b'{"type":"object",  "properties":{"n":{"maximum":12345678901234567890}}}'
-    body = b'{"model":"m","input":"x","tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":'
+    body = (
+        b'{"model":"m","input":"x","tools":[{"type":"function","name":"f","description":"d","strict":true,"parameters":'
+    )
     prompt = read_prompt(body + schema + b"}]}", losses := Losses())
     assert prompt.tools == [Tool("f", "d", Raw(schema), strict=True)]
     assert bytes(prompt.tools[0].schema or b"") == schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Answer,
@@ -34,28 +34,35 @@ STOPS = {
 _KINDS = {
     "text": Kind.TEXT, "thinking": Kind.THINKING, "redacted_thinking": Kind.REDACTED, "tool_use": Kind.CALL,
 }  # fmt: skip
+_FIELDS = {Kind.TEXT: "text", Kind.THINKING: "thinking", Kind.REDACTED: "data"}
 _PIECES = {
     "text_delta": (Kind.TEXT, "text"), "thinking_delta": (Kind.THINKING, "thinking"),
     "input_json_delta": (Kind.CALL, "partial_json"),
 }  # fmt: skip
-_LATE = 1 << 32
-"""Numbers of blocks that the serve never opened."""
+
+
+class _Block(NamedTuple):
+    """An open block; `kind` None: it is dropped."""
+
+    at: int
+    kind: Kind | None
 
 
 class AnswerReader:
-    """Blocks of kinds that nobody else knows are dropped. A delta whose block is of another kind, or was never opened,
-    goes into a block of its own: nothing is lost.
+    """Blocks of kinds that nobody else knows are dropped. A delta whose block was never opened opens it. One of another
+    kind than its block ends that and begins another; but what stands between the pieces of a call does not end it.
     """
 
-    __slots__ = ("_began", "_finish", "_is_over", "_late", "_open", "_tokens", "losses")
+    __slots__ = ("_began", "_finish", "_has_calls", "_is_over", "_next", "_open", "_tokens", "losses")
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
         self._began = False
         self._is_over = False
-        self._open: dict[int, Kind | None] = {}
-        """Kind by index; None: a block that is dropped."""
-        self._late = _LATE
+        self._open: dict[int, _Block] = {}
+        """By the serve's own index, which it may use again."""
+        self._next = 0
+        self._has_calls = False
         self._finish: Finished | None = None
         self._tokens = Tokens()
 
@@ -77,6 +84,7 @@ class AnswerReader:
             case "message_delta":
                 return self._change(payload)
             case "message_stop":
+                self._finish = self._finish or Finished(self._stop(""))
                 return self.end()
         return []
 
@@ -95,7 +103,8 @@ class AnswerReader:
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and (said := self._said(block)) is not None:
                 answer.blocks.append(said)
-        answer.stop = STOPS.get(_text(payload.get("stop_reason")), Stop.END)
+        self._has_calls = any(isinstance(block, Call) for block in answer.blocks)
+        answer.stop = self._stop(_text(payload.get("stop_reason")))
         answer.sequence = payload["stop_sequence"] if isinstance(payload.get("stop_sequence"), str) else None
         if isinstance(payload.get("stop_details"), dict):
             self.losses.add("stop_details")
@@ -112,39 +121,31 @@ class AnswerReader:
         return [Began(_text(message.get("id")), _text(message.get("model")), self._copy())]
 
     def _start(self, index: int, block: dict[str, Any]) -> list[Event]:
-        out = self._close(index) if index in self._open else []
+        out = self._close(index)
         kind = _KINDS.get(_text(block.get("type")))
-        self._open[index] = kind
-        match kind:
-            case None:
-                self.losses.add("foreign_block")
-            case Kind.REDACTED:
-                out += (Opened(index, kind), _grew(index, block, "data"))
-            case Kind.CALL:
-                out.append(Opened(index, kind, _text(block.get("id")), _text(block.get("name"))))
-                given = block.get("input")
-                if isinstance(given, dict) and given:  # some engines put the arguments here, and send no delta
-                    out.append(Grew(index, encode(given).decode()))
-            case Kind.TEXT:
-                out.append(Opened(index, kind))
-                if block.get("text"):
-                    out.append(_grew(index, block, "text"))
-                if block.get("citations"):
-                    self.losses.add("citations")
-            case _:
-                out.append(Opened(index, kind))
-                if block.get("thinking"):
-                    out.append(_grew(index, block, "thinking"))
-        return [event for event in out if not isinstance(event, Grew) or event.text]
+        at = self._place(index, kind)
+        if kind is None:
+            self.losses.add("foreign_block")
+            return out
+        if block.get("citations"):
+            self.losses.add("citations")
+        if kind is Kind.CALL:
+            out.append(Opened(at, kind, _text(block.get("id")), _text(block.get("name"))))
+            given = block.get("input")
+            text = _arguments(given) if given else ""  # some engines put the arguments here, and send no delta
+        else:
+            out.append(Opened(at, kind))
+            text = _text(block.get(_FIELDS[kind]))
+        return [*out, Grew(at, text)] if text else out
 
     def _grow(self, index: int, delta: dict[str, Any]) -> list[Event]:
         name = _text(delta.get("type"))
-        known = self._open.get(index, Kind.REFUSAL)  # a kind that no delta has
+        at, known = self._open.get(index, (0, Kind.REFUSAL))  # a kind that no delta has
         if known is None:
             return []
         if name == "signature_delta":
             signature = _text(delta.get("signature"))
-            return [Signed(index, signature)] if known is Kind.THINKING and signature else []
+            return [Signed(at, signature)] if known is Kind.THINKING and signature else []
         if name == "citations_delta":
             self.losses.add("citations")
         if name not in _PIECES:
@@ -154,20 +155,37 @@ class AnswerReader:
         if not text:
             return []
         if known is kind:
-            return [Grew(index, text)]
-        self._late += 1
-        return [Opened(self._late, kind), Grew(self._late, text), Closed(self._late)]
+            return [Grew(at, text)]
+        if known is Kind.CALL:
+            self._next += 1
+            at = self._next - 1
+            return [Opened(at, kind), Grew(at, text), Closed(at)]
+        out = self._close(index)
+        at = self._place(index, kind)
+        return [*out, Opened(at, kind), Grew(at, text)]
+
+    def _place(self, index: int, kind: Kind | None) -> int:
+        at = self._next
+        self._next += 1
+        self._open[index] = _Block(at, kind)
+        self._has_calls = self._has_calls or kind is Kind.CALL
+        return at
 
     def _close(self, index: int) -> list[Event]:
-        return [Closed(index)] if self._open.pop(index, None) is not None else []
+        block = self._open.pop(index, None)
+        return [] if block is None or block.kind is None else [Closed(block.at)]
+
+    def _stop(self, reason: str) -> Stop:
+        """Engines that end a turn with calls mean the calls."""
+        stop = STOPS.get(reason, Stop.END)
+        return Stop.CALLS if stop is Stop.END and self._has_calls else stop
 
     def _change(self, payload: dict[str, Any]) -> list[Event]:
         delta = _object(payload.get("delta"))
         reason = _text(delta.get("stop_reason"))
         if reason:
             sequence = delta.get("stop_sequence")
-            stop = STOPS.get(reason, Stop.END)
-            self._finish = Finished(stop, sequence if isinstance(sequence, str) else None)
+            self._finish = Finished(self._stop(reason), sequence if isinstance(sequence, str) else None)
         if isinstance(delta.get("stop_details"), dict):
             self.losses.add("stop_details")
         usage = payload.get("usage")
@@ -192,9 +210,7 @@ class AnswerReader:
             case "redacted_thinking":
                 return Redacted(_text(block.get("data")))
             case "tool_use":
-                given = block.get("input")
-                arguments = encode(given).decode() if isinstance(given, dict) else "{}"
-                return Call(_text(block.get("id")), _text(block.get("name")), arguments)
+                return Call(_text(block.get("id")), _text(block.get("name")), _arguments(block.get("input")))
         self.losses.add("foreign_block")
         return None
 
@@ -223,13 +239,17 @@ def _early(usage: dict[str, Any]) -> Tokens:
 def _later(usage: dict[str, Any], before: Tokens) -> Tokens:
     """What `message_delta` says: only what it names is new, and its input is without what was cached before."""
     given = dict(usage)
-    given.setdefault("cache_read_input_tokens", before.cached)
-    given.setdefault("cache_creation_input_tokens", before.written)
+    for name, count in (("cache_read_input_tokens", before.cached), ("cache_creation_input_tokens", before.written)):
+        if given.get(name) is None:
+            given[name] = count
     return tokens_of(given)
 
 
-def _grew(index: int, block: dict[str, Any], name: str) -> Grew:
-    return Grew(index, _text(block.get(name)))
+def _arguments(given: Any) -> str:
+    """The object's text; some engines write the text themselves."""
+    if given is None:
+        return "{}"
+    return given if isinstance(given, str) else encode(given).decode()
 
 
 def _index(payload: dict[str, Any]) -> int:

@@ -1,7 +1,8 @@
 """A Messages request as a Prompt.
 
-`system` becomes the first turn; system turns among the messages stay where they are. A user's results go before what
-else the user says, since everybody else wants them right behind their calls.
+`system` becomes the first turn; system turns among the messages stay where they are. Turns of one role in a row are
+one, as Anthropic itself has it. A user's results go before what else the user says, since everybody else wants them
+right behind their calls.
 """
 
 from __future__ import annotations
@@ -133,6 +134,14 @@ _block = msgspec.json.Decoder(_Block)
 _search_result = msgspec.json.Decoder(_SearchResult)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
+_SHOWN: frozenset[type[Block]] = frozenset((Text, Image, Document))
+"""What a result may hold."""
+_SAID: dict[Role, frozenset[type[Block]]] = {
+    Role.SYSTEM: frozenset((Text,)),
+    Role.USER: _SHOWN | {Result},
+    Role.ASSISTANT: _SHOWN | {Thinking, Redacted, Call},
+}
+"""What each role may say."""
 _TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_input_streaming")
 
 
@@ -147,24 +156,24 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         losses.add("server_tools")
     turns: list[Turn] = []
     if asked.system:
-        turns.append(Turn(Role.SYSTEM, _content(asked.system, "system", losses)))
+        turns.append(Turn(Role.SYSTEM, _content(asked.system, "system", losses, _SAID[Role.SYSTEM])))
     for at, raw in enumerate(asked.messages):
-        turns.append(_turn(raw, f"messages[{at}]", losses))
+        _add(turns, raw, f"messages[{at}]", losses)
+    for turn in turns:
+        _results_first(turn, losses)
     settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
     user = (asked.metadata or {}).get("user_id")
     if isinstance(user, str):
         settings["user"] = user
     choice = asked.tool_choice
-    parallel = (
-        None if choice is None or choice.disable_parallel_tool_use is None else (not choice.disable_parallel_tool_use)
-    )
+    serial = choice.disable_parallel_tool_use if choice is not None else None
     return Prompt(
         dialect=Dialect.MESSAGES,
         model=asked.model,
         turns=turns,
         tools=_tools(asked.tools or [], losses),
         tool_choice=_choice(choice),
-        parallel_calls=parallel,
+        parallel_calls=None if serial is None else not serial,
         max_tokens=asked.max_tokens,
         stop=asked.stop_sequences or [],
         stream=bool(asked.stream),
@@ -175,27 +184,43 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     )
 
 
-def _turn(raw: Raw, where: str, losses: Losses) -> Turn:
+def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses) -> None:
     message = shaped(_message, raw, where)
     role = _ROLES.get(message.role)
     if role is None:
         text = f"'{where}.role' is {message.role[:40]!r}: user, assistant or system is expected"
         raise ClientError(text, code="bad_field", param=f"{where}.role")
-    blocks = _content(message.content, f"{where}.content", losses)
-    results = [block for block in blocks if isinstance(block, Result)]
-    if results and blocks[: len(results)] != results:
+    blocks = _content(message.content, f"{where}.content", losses, _SAID[role])
+    if turns and turns[-1].role is role and role is not Role.SYSTEM:
+        turns[-1].blocks += blocks
+    else:
+        turns.append(Turn(role, blocks))
+
+
+def _results_first(turn: Turn, losses: Losses) -> None:
+    results = [block for block in turn.blocks if isinstance(block, Result)]
+    if any(not isinstance(block, Result) for block in turn.blocks[: len(results)]):
         losses.add("result_order")
-        blocks = [*results, *(block for block in blocks if not isinstance(block, Result))]
-    return Turn(role, blocks)
+        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
 
 
-def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
+def _content(
+    content: str | list[Raw] | None, where: str, losses: Losses, said: frozenset[type[Block]]
+) -> list[Block]:
+    """`said`: what may stand here; of anything else nobody could make sense."""
     if content is None:
         return []
     if isinstance(content, str):
         return [Text(content)]
-    found = (_read(raw, f"{where}[{at}]", losses) for at, raw in enumerate(content))
-    return [block for block in found if block is not None]
+    blocks: list[Block] = []
+    for at, raw in enumerate(content):
+        block = _read(raw, f"{where}[{at}]", losses)
+        if block is not None and type(block) not in said:
+            place = f"{where}[{at}].type"
+            raise ClientError(f"'{place}' is not one that may stand here", code="bad_field", param=place)
+        if block is not None:
+            blocks.append(block)
+    return blocks
 
 
 def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
@@ -203,7 +228,7 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
     block = shaped(_block, raw, where)
     if block.cache_control is not None:
         losses.add("cache_control")
-    if block.citations:
+    if block.citations and block.citations != {"enabled": False}:
         losses.add("citations")
     match block.type:
         case "text" | "mid_conv_system":
@@ -220,7 +245,7 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
             arguments = bytes(block.input) if is_there(block.input) else b"{}"
             return Call(read_id(block.id), block.name, arguments.decode())
         case "tool_result":
-            content = _content(block.content, f"{where}.content", losses)
+            content = _content(block.content, f"{where}.content", losses, _SHOWN)
             return Result(read_id(block.tool_use_id), content, bool(block.is_error))
         case "search_result":
             losses.add("search_result")
@@ -257,10 +282,11 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
         case "content":
             content = source.get("content")
             pieces = content if isinstance(content, list) else [{"text": content}]
-            texts = (piece.get("text") for piece in pieces if isinstance(piece, dict))
-            return Document(
-                media_type="text/plain", text="\n".join(t for t in texts if isinstance(t, str)), title=title
-            )
+            found = [piece.get("text") for piece in pieces if isinstance(piece, dict)]
+            texts = [text for text in found if isinstance(text, str)]
+            if len(texts) < len(pieces):
+                losses.add("document")  # images among the texts
+            return Document(media_type="text/plain", text="\n".join(texts), title=title)
     text = f"'{where}' names a file that is kept elsewhere: send it as base64 or text"
     raise ClientError(text, code="bad_field", param=where)
 

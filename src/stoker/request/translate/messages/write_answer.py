@@ -59,7 +59,7 @@ class AnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_asked", "_finish", "_held", "_is_refused", "_kind", "_model", "_opened", "_signature", "_signed", "_tokens",
+        "_asked", "_finish", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature", "_signed", "_tokens",
         "losses",
     )  # fmt: skip
 
@@ -68,9 +68,10 @@ class AnswerWriter:
         self._asked = asked
         self._model = asked.model
         self._kind = Kind.TEXT
-        self._opened = Opened(0, Kind.TEXT)
         self._held: list[str] | None = None
-        """A call's arguments, while it is not sure that they are an object."""
+        """A call's arguments, while it is not sure that they are an object; what is redacted, until it is whole."""
+        self._is_plain: bool | None = None
+        """Whether the call's arguments begin as an object; None: they have not begun."""
         self._signature: Signature | None = None
         self._signed = ""
         self._tokens = Tokens(input=asked.input_tokens)
@@ -107,6 +108,7 @@ class AnswerWriter:
 
     def whole(self, answer: Answer) -> dict[str, Any]:
         self._model = answer.model or self._asked.model
+        self._tokens.update(answer.tokens)
         content: list[dict[str, Any]] = []
         cut = answer.stop in (Stop.LENGTH, Stop.CONTEXT)
         for block in answer.blocks:
@@ -132,7 +134,7 @@ class AnswerWriter:
             "content": content,
             "stop_reason": self._stop(answer.stop),
             "stop_sequence": answer.sequence,
-            "usage": usage_of(answer.tokens),
+            "usage": usage_of(self._tokens),
         }
 
     # -- pieces ------------------------------------------------------------------------------------------------------
@@ -154,13 +156,14 @@ class AnswerWriter:
         return _named({"type": "message_start", "message": message})
 
     def _open(self, event: Opened) -> bytes:
-        self._kind, self._opened = event.kind, event
+        self._kind = event.kind
         match event.kind:
             case Kind.CALL:
-                self._held = []
+                self._held, self._is_plain = [], None
                 block = {"type": "tool_use", "id": spelt_id(event.id), "name": event.name, "input": {}}
                 return _START % (event.at, encode(block))
-            case Kind.REDACTED:  # its data comes next, and stands in the start
+            case Kind.REDACTED:  # its data stands in the start
+                self._held = []
                 return b""
             case Kind.THINKING:
                 self._signature, self._signed = self._asked.signer.begin(self._model), ""
@@ -170,13 +173,16 @@ class AnswerWriter:
 
     def _grow(self, at: int, text: str) -> bytes:
         match self._kind:
-            case Kind.REDACTED:
-                return _START % (at, encode({"type": "redacted_thinking", "data": text}))
+            case Kind.REDACTED if self._held is not None:
+                self._held.append(text)
+                return b""
             case Kind.THINKING if self._signature is not None:
                 self._signature.update(text)
             case Kind.CALL if self._held is not None:
                 self._held.append(text)
-                if not is_plain_start(self._held[-1] if text.strip() else ""):
+                if self._is_plain is None:
+                    self._is_plain = is_plain_start(text)
+                if not self._is_plain:
                     return b""
                 text, self._held = "".join(self._held), None
         return _DELTA % (at, _DELTAS[self._kind] % encode(text))
@@ -186,6 +192,8 @@ class AnswerWriter:
         if self._kind is Kind.THINKING and self._signature is not None:
             signature = self._signed or self._signature.finish(self._model)
             out = _DELTA % (at, encode({"type": "signature_delta", "signature": signature}))
+        elif self._kind is Kind.REDACTED and self._held is not None:
+            out = _START % (at, encode({"type": "redacted_thinking", "data": "".join(self._held)}))
         elif self._kind is Kind.CALL and self._held:
             given = bytes(as_object("".join(self._held), self.losses)).decode()
             out = _DELTA % (at, _DELTAS[Kind.CALL] % encode(given))

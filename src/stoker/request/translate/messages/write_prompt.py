@@ -203,7 +203,7 @@ def _typed(schema: Raw | None) -> Raw | dict[str, Any]:
 
 def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: Traits, losses: Losses) -> None:
     """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
-    thinking; for a local engine a budget  4. on, and nothing more.
+    thinking; for a local engine a budget that leaves half of the limit to the answer  4. on, and nothing more.
     """
     if asked is None:
         return
@@ -217,7 +217,7 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
         return
     budget = asked.budget
     if budget is None and traits.local and effort is not None and asked.enabled is None:
-        budget = budget_of(effort)  # 3
+        budget = min(budget_of(effort), limit // 2)  # 3
     if budget is not None:
         if limit > 1024:
             out["thinking"] = {"type": "enabled", "budget_tokens": min(max(budget, 1024), limit - 1)}  # 2

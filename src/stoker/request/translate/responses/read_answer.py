@@ -26,19 +26,22 @@ from stoker.domain.answer import (
     Grew,
     Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
     Tokens,
 )
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
 from stoker.request.codec.frames import as_error, is_error
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import number, part
-from stoker.request.translate.json_text import encode
-
-BETWEEN = "\n\n"
-"""Between the parts of a summary."""
+from stoker.request.translate.responses.whole import (
+    BETWEEN,
+    id_of,
+    list_of,
+    object_of,
+    said_of,
+    stop_of,
+    text_of,
+    tokens_of,
+)
 
 
 class _Piece(NamedTuple):
@@ -117,20 +120,20 @@ class AnswerReader:
     def read(self, payload: dict[str, Any]) -> list[Event]:
         if self._is_over:
             return []
-        kind, response = _text(payload.get("type")), _object(payload.get("response"))
+        kind, response = text_of(payload.get("type")), object_of(payload.get("response"))
         if is_error(payload) or kind in ("response.failed", "response.error"):
             self._is_over = True
             return [Failed(as_error(payload if is_error(payload) else response))]
         out: list[Event] = []
         if not self._began:
             self._began = True
-            out.append(Began(_text(response.get("id")), _text(response.get("model"))))
+            out.append(Began(text_of(response.get("id")), text_of(response.get("model"))))
         match kind:
             case "response.output_item.added":
                 self._add(payload, out)
             case "response.output_item.done":
-                given = _object(payload.get("item"))
-                self._settle(self._item(_id(given), payload.get("output_index")), given, out)
+                given = object_of(payload.get("item"))
+                self._settle(self._item(id_of(given), payload.get("output_index")), given, out)
             case "response.completed" | "response.incomplete":
                 self._end(kind, response, out)
             case "response.output_text.annotation.added":
@@ -144,8 +147,8 @@ class AnswerReader:
         return []
 
     def whole(self, payload: dict[str, Any]) -> Answer:
-        answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
-        for item in _list(payload.get("output")):
+        answer = Answer(text_of(payload.get("id")), text_of(payload.get("model")))
+        for item in list_of(payload.get("output")):
             answer.blocks += said_of(item, self.losses)
         has_calls = any(isinstance(block, Call) for block in answer.blocks)
         answer.stop = stop_of(payload, payload.get("status") == "incomplete", has_calls)
@@ -155,8 +158,8 @@ class AnswerReader:
     # -- items ---------------------------------------------------------------------------------------------------------
 
     def _add(self, payload: dict[str, Any], out: list[Event]) -> None:
-        given = _object(payload.get("item"))
-        id, index = _id(given), payload.get("output_index")
+        given = object_of(payload.get("item"))
+        id, index = id_of(given), payload.get("output_index")
         known = self._find(id, index)
         if known is None or known.type:  # the same index for all items: each announcement is another item
             known = self._new(id, index)
@@ -182,9 +185,9 @@ class AnswerReader:
         return item
 
     def _learn(self, item: _Item, given: dict[str, Any]) -> None:
-        item.type = _text(given.get("type")) or item.type
-        item.name = _text(given.get("name")) or item.name
-        item.call_id = _text(given.get("call_id")) or item.call_id
+        item.type = text_of(given.get("type")) or item.type
+        item.name = text_of(given.get("name")) or item.name
+        item.call_id = text_of(given.get("call_id")) or item.call_id
         if item.type:
             item.is_custom = item.type == "custom_tool_call"
         if item.call_id:
@@ -231,17 +234,17 @@ class AnswerReader:
         if piece is None or stage not in ("delta", "done"):
             return
         is_whole = stage == "done"
-        text = _text(payload.get(piece.whole if is_whole else "delta"))
+        text = text_of(payload.get(piece.whole if is_whole else "delta"))
         if not text and not is_whole:
             return
-        item = self._item(_text(payload.get("item_id")), payload.get("output_index"))
+        item = self._item(text_of(payload.get("item_id")), payload.get("output_index"))
         if item.is_done:
             return
         place = payload.get(piece.place)
         place = place if type(place) is int else 0
         match piece.kind:
             case Kind.CALL:
-                item.name = item.name or _text(payload.get("name"))
+                item.name = item.name or text_of(payload.get("name"))
                 item.is_custom = item.is_custom or name == "custom_tool_call_input"
                 self._call(item, text, is_whole, out)
             case Kind.THINKING:
@@ -317,7 +320,7 @@ class AnswerReader:
 
     def _end(self, kind: str, response: dict[str, Any], out: list[Event]) -> None:
         self._is_over = True
-        for at, given in enumerate(_list(response.get("output"))):
+        for at, given in enumerate(list_of(response.get("output"))):
             self._settle(self._listed(given, at), given, out)
         for item in self._items:
             if item.held and item.call is None:  # a call that never got a name is still what the model did
@@ -332,82 +335,9 @@ class AnswerReader:
     def _listed(self, given: dict[str, Any], at: int) -> _Item:
         """The item that stands here in the final output: the one of this id, else the one that came in this place."""
         for name in ("id", "call_id"):
-            known = self._by_id.get(_text(given.get(name)))
+            known = self._by_id.get(text_of(given.get(name)))
             if known is not None:
                 return known
         known = self._items[at] if at < len(self._items) else None
         same = known is not None and known.type in ("", given.get("type"))
-        return known if known is not None and same else self._new(_id(given), None)
-
-
-def said_of(item: dict[str, Any], losses: Losses) -> list[Said]:
-    """The blocks of one whole item. Empty text is none."""
-    kind = item.get("type")
-    if kind == "message":
-        found = (_part(part, losses) for part in _list(item.get("content")))
-        return [said for said in found if said is not None]
-    if kind == "reasoning":
-        thoughts = _thoughts(item.get("content")) or _thoughts(item.get("summary"))
-        signature = _text(item.get("encrypted_content"))
-        return [Thinking(BETWEEN.join(thoughts), signature)] if thoughts or signature else []
-    id, name = _text(item.get("call_id")) or _text(item.get("id")), _text(item.get("name"))
-    if kind == "custom_tool_call":
-        return [Call(id, name, _text(item.get("input")), custom=True)]
-    if kind == "function_call":
-        return [Call(id, name, _arguments(item.get("arguments")))]
-    losses.add("foreign_block")
-    return []
-
-
-def _part(part: dict[str, Any], losses: Losses) -> Said | None:
-    if part.get("annotations"):
-        losses.add("annotations")
-    if refusal := _text(part.get("refusal")):
-        return Refusal(refusal)
-    text = _text(part.get("text"))
-    return Text(text) if text else None
-
-
-def _thoughts(parts: Any) -> list[str]:
-    return [text for part in _list(parts) if (text := _text(part.get("text")))]
-
-
-def _arguments(value: Any) -> str:
-    """Some engines give an object instead of its text."""
-    return encode(value).decode() if isinstance(value, dict) else _text(value)
-
-
-def stop_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> Stop:
-    if not is_cut:
-        return Stop.CALLS if has_calls else Stop.END
-    reason = _object(response.get("incomplete_details")).get("reason")
-    return Stop.FILTERED if reason == "content_filter" else Stop.LENGTH
-
-
-def tokens_of(response: dict[str, Any]) -> Tokens | None:
-    usage = response.get("usage")
-    if not isinstance(usage, dict):
-        return None
-    return Tokens(
-        input=number(usage.get("input_tokens")),
-        cached=part(usage, "input_tokens_details", "cached_tokens"),
-        written=part(usage, "input_tokens_details", "cache_write_tokens"),
-        output=number(usage.get("output_tokens")),
-        reasoning=part(usage, "output_tokens_details", "reasoning_tokens"),
-    )
-
-
-def _id(item: dict[str, Any]) -> str:
-    return _text(item.get("id")) or _text(item.get("call_id"))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        return known if known is not None and same else self._new(id_of(given), None)

@@ -21,7 +21,6 @@ from stoker.domain.prompt import (
     Audio,
     Block,
     Call,
-    Choice,
     Document,
     Format,
     Image,
@@ -32,21 +31,20 @@ from stoker.domain.prompt import (
     Role,
     Text,
     Thinking,
-    Tool,
-    ToolChoice,
     Turn,
 )
 from stoker.request.translate import media
 from stoker.request.translate.calls import read_id
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.responses.tools import read_choice, read_tools
 from stoker.request.translate.traits import Traits
 
 _NONE = Raw()
 
 
 class _Kind(msgspec.Struct):
-    """Read first: fields of vendors' items and tools have shapes of their own."""
+    """Read first: fields of vendors' items have shapes of their own."""
 
     type: str | None = None
     role: str | None = None
@@ -90,15 +88,6 @@ class _Call(msgspec.Struct):
     input: str | None = None
     output: str | list[Raw] | None = None
     namespace: str | None = None
-
-
-class _Tool(msgspec.Struct):
-    name: str = ""
-    description: str | None = None
-    parameters: Raw = _NONE
-    strict: bool | None = None
-    format: dict[str, Any] | None = None
-    tools: list[Raw] | None = None
 
 
 class _Format(msgspec.Struct):
@@ -156,7 +145,6 @@ STATEFUL = {
 }
 """Fields that name what is kept at OpenAI, and what to do instead."""
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
-_TOOL_FIELDS = {"type", *(field.encode_name for field in msgspec.structs.fields(_Tool))}
 _REASONING_FIELDS = ("effort", "summary", "generate_summary")
 _request = msgspec.json.Decoder(_Request)
 _kind = msgspec.json.Decoder(_Kind)
@@ -164,7 +152,6 @@ _message = msgspec.json.Decoder(_Message)
 _part = msgspec.json.Decoder(_Part)
 _reasoning_item = msgspec.json.Decoder(_Reasoning)
 _call_item = msgspec.json.Decoder(_Call)
-_tool_item = msgspec.json.Decoder(_Tool)
 _text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -181,13 +168,13 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.
     if any(name != "reasoning.encrypted_content" for name in asked.include or ()):
         losses.add("include")
     turns = _Turns(losses, error_prefix).read(asked)
-    tools = _tools(asked.tools or [], "tools", losses)
+    tools = read_tools(asked.tools or [], "tools", losses)
     return Prompt(
         dialect=Dialect.RESPONSES,
         model=asked.model,
         turns=turns,
         tools=tools,
-        tool_choice=_choice(asked.tool_choice, losses),
+        tool_choice=read_choice(asked.tool_choice, losses),
         parallel_calls=asked.parallel_tool_calls,
         max_tokens=asked.max_output_tokens,
         stream=bool(asked.stream),
@@ -367,79 +354,6 @@ def _file(part: _Part, where: str) -> Document:
 def _kept_elsewhere(where: str, field: str) -> ClientError:
     text = f"'{where}' names a file that is kept elsewhere: send it as '{field}'"
     return ClientError(text, code="bad_field", param=where)
-
-
-# -- tools --------------------------------------------------------------------------------------------------------
-
-
-def _tools(given: list[Raw], where: str, losses: Losses) -> list[Tool]:
-    tools: list[Tool] = []
-    for at, raw in enumerate(given):
-        place = f"{where}[{at}]"
-        kind = shaped(_kind, raw, place).type
-        if kind not in ("function", "custom", "namespace"):
-            losses.add("server_tools")  # the vendor runs it, or knows its schema by heart
-            continue
-        tool = shaped(_tool_item, raw, place)
-        if kind == "namespace" or _has_more(raw, place):
-            losses.add("tool_fields")
-        if kind == "namespace":
-            tools += _tools(tool.tools or [], f"{place}.tools", losses)
-        elif not tool.name:
-            raise ClientError(f"'{place}.name' is missing", code="bad_field", param=f"{place}.name")
-        elif kind == "custom":
-            tools.append(Tool(tool.name, tool.description, custom=True, grammar=_grammar(tool.format)))
-        else:
-            schema = tool.parameters if is_there(tool.parameters) else None
-            tools.append(Tool(tool.name, tool.description, schema, tool.strict))
-    return tools
-
-
-def _has_more(raw: Raw, where: str) -> bool:
-    """Whether a tool has a field that exists nowhere else, and says something by it."""
-    fields = shaped(_fields, raw, where)
-    return any(
-        name not in _TOOL_FIELDS and is_there(value) and bytes(value) != b"false" for name, value in fields.items()
-    )
-
-
-def _grammar(format: dict[str, Any] | None) -> dict[str, Any] | None:
-    """As chat nests it: so a Prompt holds it."""
-    if format is None or format.get("type") != "grammar":
-        return format
-    return {"type": "grammar", "grammar": {name: value for name, value in format.items() if name != "type"}}
-
-
-def _choice(given: str | dict[str, Any] | None, losses: Losses) -> ToolChoice | None:
-    """none | auto | required | one by name | a list of allowed ones; a tool that the vendor runs cannot be had."""
-    if given is None:
-        return None
-    if isinstance(given, str):
-        if given not in ("none", "auto", "required"):
-            text = f"'tool_choice' is {given[:40]!r}: none, auto, required or an object is expected"
-            raise ClientError(text, code="bad_field", param="tool_choice")
-        return ToolChoice(Choice(given))
-    kind = given.get("type")
-    if kind in ("function", "custom"):
-        return ToolChoice(Choice.NAMED, name=_string(given.get("name"), "tool_choice.name"))
-    if kind == "allowed_tools":
-        return _allowed(given, losses)
-    losses.add("server_tools")
-    return ToolChoice(Choice.AUTO)
-
-
-def _allowed(given: dict[str, Any], losses: Losses) -> ToolChoice:
-    tools = given.get("tools")
-    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-        raise ClientError("'tool_choice.tools' must be a list of tools", code="bad_field", param="tool_choice.tools")
-    names = []
-    for at, tool in enumerate(tools):
-        if tool.get("type") in ("function", "custom"):
-            names.append(_string(tool.get("name"), f"tool_choice.tools[{at}].name"))
-        else:
-            losses.add("server_tools")
-    mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
-    return ToolChoice(mode, allowed=names)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

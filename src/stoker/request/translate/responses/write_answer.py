@@ -34,13 +34,8 @@ from stoker.request.codec.speak import error_event, ping
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.dialogue import Asked, is_known, prefixed
 from stoker.request.translate.json_text import Raw, encode
-from stoker.request.translate.responses.write_prompt import (
-    choice_of,
-    format_of,
-    instructions_of,
-    is_instructions,
-    tool_of,
-)
+from stoker.request.translate.responses.tools import choice_of, tool_of
+from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 
 CUT = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens", Stop.FILTERED: "content_filter"}
 """Why a response is incomplete; after any other stop it is completed."""
@@ -52,9 +47,9 @@ class _Shape(NamedTuple):
     prefix: str
     """Of its item's id."""
     event: str
-    """The middle of its events' names."""
+    """The middle of its events' names, and the type of its part."""
     field: str
-    """Of its `.done`: the whole."""
+    """Of its `.done`, and of its part: the whole."""
     in_part: bool
 
 
@@ -65,6 +60,9 @@ _SHAPES = {
     Kind.REDACTED: _Shape("rs_", "", "", False),
     Kind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
 }
+_KINDS = {
+    Text: Kind.TEXT, Refusal: Kind.REFUSAL, Thinking: Kind.THINKING, Redacted: Kind.REDACTED, Call: Kind.CALL,
+}  # fmt: skip
 _CUSTOM = _Shape("ctc_", "custom_tool_call_input", "input", False)
 _TAIL = b',"sequence_number":%d}\n\n'
 _TEXT_TAIL = b',"logprobs":[]' + _TAIL
@@ -184,7 +182,7 @@ class AnswerWriter:
         item = self._item(block.said(), block.id, "in_progress")
         out = self._event("response.output_item.added", output_index=at, item=_begun(item))
         if block.shape.in_part:
-            out += self._event("response.content_part.added", **block.place, part=_part(block.said()))
+            out += self._event("response.content_part.added", **block.place, part=_part(block.shape, ""))
         return out
 
     def _grow(self, text: str) -> bytes:
@@ -205,18 +203,17 @@ class AnswerWriter:
         out = b""
         if block.opened.kind is Kind.CALL and not block.opened.custom and not block.texts:
             out = self._grow("{}")  # a call without arguments has none of them, not no text
-        said, shape = block.said(), block.shape
+        shape, text, at = block.shape, "".join(block.texts), len(self._items)
         if shape.event:
-            whole: dict[str, Any] = {shape.field: said.arguments if isinstance(said, Call) else "".join(block.texts)}
-            if isinstance(said, Text):
+            whole: dict[str, Any] = {shape.field: text}
+            if block.opened.kind is Kind.TEXT:
                 whole["logprobs"] = []
-            if isinstance(said, Call):
-                whole["name"] = said.name
+            elif block.opened.kind is Kind.CALL:
+                whole["name"] = block.opened.name
             out += self._event(f"response.{shape.event}.done", **block.place, **whole)
         if shape.in_part:
-            out += self._event("response.content_part.done", **block.place, part=_part(said))
-        item = Raw(encode(self._item(said, block.id, status)))
-        at = len(self._items)
+            out += self._event("response.content_part.done", **block.place, part=_part(shape, text))
+        item = Raw(encode(self._item(block.said(), block.id, status)))
         self._items.append(item)
         self._open = None
         return out + self._event("response.output_item.done", output_index=at, item=item)
@@ -271,12 +268,13 @@ class AnswerWriter:
         match said:
             case Thinking(text=text, signature=signature):
                 sealed = self._asked.signer.seal(self._model, text, signature)
-                return {**_reasoning(id, sealed, status), "content": [_part(said)]}
+                return {**_reasoning(id, sealed, status), "content": [_part(_shape(said), text)]}
             case Redacted(data=data):
                 return _reasoning(id, self._asked.signer.seal(self._model, "", redacted=data), status)
             case Call():
                 return _call(said, id, status)
-        return {"id": id, "type": "message", "status": status, "role": "assistant", "content": [_part(said)]}
+        content = [_part(_shape(said), said.text)]
+        return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
 
 def echo(prompt: Prompt) -> dict[str, Any]:
@@ -321,22 +319,12 @@ def _shape(block: Opened | Said) -> _Shape:
             return _CUSTOM
         case Opened(kind=kind):
             return _SHAPES[kind]
-        case Thinking() | Redacted():
-            return _SHAPES[Kind.THINKING]
-        case Call():
-            return _SHAPES[Kind.CALL]
-    return _SHAPES[Kind.TEXT]
+    return _SHAPES[_KINDS[type(block)]]
 
 
-def _part(said: Said) -> dict[str, Any]:
-    match said:
-        case Thinking(text=text):
-            return {"type": "reasoning_text", "text": text}
-        case Refusal(text=text):
-            return {"type": "refusal", "refusal": text}
-        case Text(text=text):
-            return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {}
+def _part(shape: _Shape, text: str) -> dict[str, Any]:
+    more: dict[str, Any] = {"annotations": [], "logprobs": []} if shape is _SHAPES[Kind.TEXT] else {}
+    return {"type": shape.event, shape.field: text, **more}
 
 
 def _reasoning(id: str, sealed: str, status: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from stoker.domain.prompt import (
     Audio,
     Block,
     Call,
-    Choice,
     Document,
     Format,
     Image,
@@ -29,6 +28,7 @@ from stoker.request.translate import media
 from stoker.request.translate.chat.write_prompt import typed
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.responses.tools import choice_of, tool_of
 from stoker.request.translate.thinking import OURS, effort_of, is_on
 from stoker.request.translate.traits import Traits
 
@@ -249,39 +249,6 @@ def _tool(tool: Tool, strict: bool | None, traits: Traits, losses: Losses) -> di
     out["parameters"] = _INPUT_SCHEMA if tool.custom else typed(tool.schema)
     strict = tool.strict if tool.strict is not None else strict
     return out if strict is None else out | {"strict": strict}
-
-
-def tool_of(tool: Tool) -> dict[str, Any]:
-    """A tool as the client wrote it."""
-    if not tool.custom:
-        return {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.schema,
-            "strict": tool.strict,
-        }
-    custom = {"type": "custom", "name": tool.name, "description": tool.description, "format": _grammar(tool.grammar)}
-    return {name: value for name, value in custom.items() if value is not None}
-
-
-def _grammar(format: Any) -> Any:
-    """Flat; a Prompt holds it as chat nests it."""
-    inner = format.get("grammar") if isinstance(format, dict) else None
-    return {"type": "grammar", **inner} if isinstance(inner, dict) else format
-
-
-def choice_of(choice: ToolChoice, customs: set[str]) -> str | dict[str, Any]:
-    """`customs`: names of the tools that take any text."""
-    if choice.allowed is not None:
-        mode = "required" if choice.mode is Choice.REQUIRED else "auto"
-        allowed = [_named(name, customs) for name in choice.allowed]
-        return {"type": "allowed_tools", "mode": mode, "tools": allowed}
-    return _named(choice.name, customs) if choice.mode is Choice.NAMED else choice.mode.value
-
-
-def _named(name: str, customs: set[str]) -> dict[str, Any]:
-    return {"type": "custom" if name in customs else "function", "name": name}
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

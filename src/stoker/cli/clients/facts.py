@@ -1,0 +1,162 @@
+"""What every client is told: address, model, key, tokens. Pure; nothing here knows a secret's value."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from stoker.cli.failure import UsageError
+from stoker.domain.access import FrontDoor
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.serve import Serve, Status
+from stoker.request.accept.door import Door
+
+DEFAULT_VARIABLE = "STOKER_KEY"
+STEP = 1024
+MOST_OUTPUT = 32_768
+ASSUMED_OUTPUT = 4096
+"""Tokens of a reply where no ceiling is known: what Stoker itself asks for where a client gives no limit."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CONVERSES = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
+_IMAGES = frozenset(("image", "images", "vision"))
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """How a client proves who it is: by the value of an environment variable."""
+
+    variable: str
+    is_needed: bool
+    source: str = ""
+    """Where Stoker reads it (`env:NAME`, `file:PATH`); empty: the configuration says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One Stoker and one of its models, as a client sees them."""
+
+    root: str
+    """Its address without `/v1` and without a slash at the end."""
+    serve: Serve
+    model: str
+    """The id to ask for: any of the serve's names."""
+    key: Key
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.root}/v1"
+
+    @property
+    def ceiling(self) -> int | None:
+        """Tokens of prompt and reply together; None: the configuration does not say."""
+        return self.serve.context
+
+    @property
+    def max_output(self) -> int:
+        return budgets(self.ceiling)[1]
+
+    @property
+    def client_context(self) -> int | None:
+        """Tokens that a client should let its prompts grow to."""
+        return budgets(self.ceiling)[0]
+
+    @property
+    def takes_images(self) -> bool:
+        return not _IMAGES.isdisjoint(self.serve.modalities)
+
+    def temperature(self, is_coding: bool) -> float | None:
+        """The serve's own, else 0 for a client that edits code; None: whatever the engine does."""
+        return self.serve.tuning.sampling.get("temperature", 0 if is_coding else None)
+
+
+def budgets(ceiling: int | None) -> tuple[int | None, int]:
+    """Tokens that a client's prompts may grow to (the recommended client context), and tokens of one reply.
+
+    The rule: the reply gets a quarter of the ceiling, at most 32,768; the prompt gets the rest, rounded down to a
+    multiple of 1,024 because clients count only roughly (below 4,096 it is not rounded: little enough is left).
+    Together they are never more than the ceiling. Without a known ceiling: unknown, and 4,096.
+    """
+    if ceiling is None:
+        return None, ASSUMED_OUTPUT
+    output = max(min(ceiling // 4, MOST_OUTPUT), 1)
+    rest = ceiling - output
+    return rest - rest % STEP if ceiling >= 4 * STEP else rest, output
+
+
+def root_of(front_door: FrontDoor) -> str:
+    """Where this machine reaches the front door; a wildcard address is reached over loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(front_door.host, front_door.host)
+    return f"http://[{host}]:{front_door.port}" if ":" in host else f"http://{host}:{front_door.port}"
+
+
+def read_root(text: str) -> str:
+    """A public address as it was typed, with or without `/v1`. Raises UsageError with what is accepted."""
+    try:
+        url = urlsplit(text)
+        is_plain = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_plain = False
+    if not is_plain or not text.isprintable() or re.search(r"[\s<>\"'\\`]", text):
+        raise UsageError(f"--base-url {text!r}: wanted is http(s)://HOST[:PORT][/PREFIX], with or without /v1")
+    if "@" in url.netloc or url.query or url.fragment:
+        raise UsageError("--base-url: no user, password, query or fragment belongs in it; keys go by --key-env")
+    return text.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+def key_of(front_door: FrontDoor, variable: str | None) -> Key:
+    """The variable that clients take the key from: as told, else the first key's own. Raises UsageError."""
+    if variable is not None and not _VARIABLE.fullmatch(variable):
+        raise UsageError("--key-env: wanted is the name of a variable (letters, digits, _), never the key itself")
+    keys = front_door.keys if front_door.auth else ()
+    source = keys[0].value.source if keys else ""
+    kind, _, place = source.partition(":")
+    own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE
+    return Key(variable or own, bool(keys) or variable is not None, source)
+
+
+def choose(serves: Sequence[Serve], wanted: str | None, where: str) -> tuple[Serve, str]:
+    """A serve and the model id that means it: the wanted one, else the first production serve that converses.
+
+    Raises UsageError that names the nearest model and all of them.
+    """
+    if wanted is None:
+        for serve in serves:
+            if serve.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(serve.dialects):
+                return serve, serve.name
+        names = ", ".join(serve.name for serve in serves) or "none"
+        text = f"no serve of {where} has status production and speaks chat; choose one: --model NAME (known: {names})"
+        raise UsageError(text, code="unknown_serve")
+    found = next((s for s in serves if s.name == wanted), None) or next((s for s in serves if wanted in s.names()), None)
+    if found is None:
+        raise UsageError(
+            f"there is no model '{wanted}' in {where}{nearest(wanted, [n for s in serves for n in s.names()])}",
+            code="unknown_serve",
+        )
+    return found, wanted
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """`; did you mean 'x'? known: x, y`: the nearest one if one is near, and always the list."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    hint = f"; did you mean '{near[0]}'?" if near else ";"
+    return f"{hint} known: {', '.join(dict.fromkeys(known)) or 'none'}"
+
+
+def cautions(front_door: FrontDoor, root: str) -> list[str]:
+    """What stands between that address and this front door, as far as the configuration tells."""
+    url = urlsplit(root)
+    found = []
+    try:
+        Door(front_door).admit({b"host": url.netloc.encode("idna" if not url.netloc.isascii() else "ascii")}, False)
+    except ClientError as refused:
+        if refused.code == "foreign_host":  # a missing key is what `admit` ends with otherwise
+            found.append(
+                f"front_door.allowed_hosts does not have '{url.hostname}': add it, unless a proxy rewrites Host"
+            )
+    if url.path and url.path not in front_door.prefixes:
+        found.append(f"front_door.prefixes does not have '{url.path}': add it, unless a proxy takes it off")
+    return found

@@ -1,0 +1,124 @@
+"""Images that a request gives by their address: where they stand, and the body with the images in their place.
+
+What a model wrote as the arguments of a call is data, also where it looks like an image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.request.translate.json_text import Raw, encode, loose
+
+_TURNS = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
+_IMAGES = frozenset(("image_url", "input_image", "image"))
+_HOLDERS = ("image_url", "source")
+_HINT = re.compile(rb'"(?:url|image_url|source)"\s*:\s*"(?!data:)|\\u00[4-7]', re.IGNORECASE)
+"""An address that is no data URI, or a letter that is written as an escape: any key may be hidden that way."""
+_BLANKS = re.compile(r"[\x00-\x20]+")
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_list = msgspec.json.Decoder(list[Raw])
+
+
+def addresses(dialect: Dialect, body: bytes) -> list[str]:
+    """The different http(s) addresses of images in a request, in their order, as they stand there. Raises nothing:
+    what is no request has none.
+    """
+    if not may_hold(body):
+        return []
+    _, _, turns = _split(dialect, body)
+    parts = (part for raw in turns if may_hold(bytes(raw)) for part in image_parts(loose(raw)))
+    return list(dict.fromkeys(url for part in parts for _, url in remote_in(part)))
+
+
+def inlined(dialect: Dialect, body: bytes, found: Mapping[str, tuple[str, str]]) -> bytes:
+    """The body with images instead of their addresses. `found`: media type and base64 data by address; an address
+    that is not in it stays. Turns without such an image keep their bytes, and so do all other fields.
+    """
+    name, fields, turns = _split(dialect, body)
+    changed = False
+    written: list[Any] = []
+    for raw in turns:
+        turn = loose(raw) if may_hold(bytes(raw)) else None
+        has_changed = _put(turn, found)
+        written.append(turn if has_changed else raw)
+        changed = changed or has_changed
+    if not changed:
+        return body
+    fields[name] = Raw(encode(written))
+    return encode(fields)
+
+
+def may_hold(text: bytes) -> bool:
+    """Whether it is worth to look for addresses of images in this JSON. Never wrong where it says no."""
+    return _HINT.search(text) is not None
+
+
+def image_parts(value: Any) -> Iterator[dict[str, Any]]:
+    """The parts below `value` that are images, in their order, at any depth. A part may be changed once it is given."""
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, list):
+            left.extend(reversed(found))
+        elif isinstance(found, dict):
+            if _is_image(found):
+                yield found
+            arguments = _arguments(found)
+            left.extend(inner for key, inner in reversed(found.items()) if key not in arguments)
+
+
+def remote_in(part: dict[str, Any]) -> list[tuple[str, str]]:
+    """(field of the part, address) for each address that the part holds; empty: it has none, or a data URI."""
+    given = ((name, part.get(name)) for name in _HOLDERS)
+    urls = ((name, value.get("url") if isinstance(value, dict) else value) for name, value in given)
+    return [(name, url) for name, url in urls if isinstance(url, str) and _is_remote(url)]
+
+
+def _split(dialect: Dialect, body: bytes) -> tuple[str, dict[str, Raw], list[Raw]]:
+    """Name of the field that holds the turns, all fields, and the turns; without turns, all of it empty."""
+    name = _TURNS.get(dialect, "")
+    try:
+        fields = _fields.decode(body)
+        return name, fields, _list.decode(fields[name])
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return "", {}, []
+
+
+def _put(turn: Any, found: Mapping[str, tuple[str, str]]) -> bool:
+    """Whether something was put in."""
+    changed = False
+    for part in image_parts(turn):
+        for name, url in remote_in(part):
+            if url in found:
+                part[name] = _image(part[name], name, *found[url])
+                changed = True
+    return changed
+
+
+def _image(given: Any, name: str, media_type: str, data: str) -> Any:
+    """The field's new value, in the form that the old one had."""
+    uri = f"data:{media_type};base64,{data}"
+    if not isinstance(given, dict):
+        return uri
+    return {"type": "base64", "media_type": media_type, "data": data} if name == "source" else {**given, "url": uri}
+
+
+def _is_image(part: dict[str, Any]) -> bool:
+    """vLLM takes a part without a type for what its fields say."""
+    kind = part.get("type")
+    return kind in _IMAGES if isinstance(kind, str) else kind is None and "image_url" in part
+
+
+def _arguments(part: dict[str, Any]) -> tuple[str, ...]:
+    kind = part.get("type")
+    return ("input", "arguments") if isinstance(kind, str) and kind.endswith("tool_use") else ("arguments",)
+
+
+def _is_remote(url: str) -> bool:
+    """Python's own reading of addresses, which engines use, passes over blanks in front and line ends anywhere."""
+    return url[:5].lower() != "data:" and _BLANKS.sub("", url)[:6].lower().startswith(("http:", "https:"))

@@ -1,0 +1,474 @@
+"""What a Responses client is answered: what the official SDK reads, validated by its own types."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    Closed,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Said,
+    Signed,
+    Stop,
+    Tokens,
+)
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.domain.prompt import (
+    Call,
+    Choice,
+    Format,
+    Image,
+    Prompt,
+    Reasoning,
+    Redacted,
+    Refusal,
+    Role,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from stoker.request.codec.frames import parse, split
+from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.dialogue import Asked
+from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.responses.read_answer import AnswerReader
+from stoker.request.translate.responses.read_prompt import read_prompt
+from stoker.request.translate.responses.write_answer import AnswerWriter
+from stoker.request.translate.thinking import Signer
+
+EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+SIGNER = Signer((b"k" * 32,))
+TOKENS = Tokens(input=10, cached=4, written=1, output=7, reasoning=2)
+NO_TOKENS = Tokens()
+BLOCKS: list[Said] = [
+    Thinking("hm", "sig"), Text("Hello"), Text("again"), Call("call_1", "f", '{"a":1}'),
+    Call("call_2", "p", "*** Begin", custom=True), Redacted("secret"), Refusal("no"), Text(""), Thinking(""),
+    Call("call_3", "f", ""),
+]  # fmt: skip
+KINDS = {Text: Kind.TEXT, Thinking: Kind.THINKING, Redacted: Kind.REDACTED, Refusal: Kind.REFUSAL, Call: Kind.CALL}
+SIMPLE = Prompt(Dialect.RESPONSES, "m", [Turn(Role.USER, [Text("hi")])])
+
+
+def writer(prompt: Prompt = SIMPLE) -> AnswerWriter:
+    return AnswerWriter(Asked(prompt, "req1", 1700000000, SIGNER, "asked-model"), Losses())
+
+
+def pieces(block: Said) -> list[str]:
+    match block:
+        case Call(arguments=text) | Redacted(data=text):
+            pass
+        case _:
+            text = block.text
+    if isinstance(block, Redacted):
+        return [text]
+    half = len(text) // 2
+    return [piece for piece in (text[:half], text[half:]) if piece]
+
+
+def events(
+    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, sequence: str | None = None
+) -> Iterator[Event]:
+    yield Began("resp_up", "model-up")
+    for at, block in enumerate(blocks):
+        if isinstance(block, Call):
+            yield Opened(at, Kind.CALL, block.id, block.name, block.custom)
+        else:
+            yield Opened(at, KINDS[type(block)])
+        for piece in pieces(block):
+            yield Grew(at, piece)
+        if isinstance(block, Thinking) and block.signature:
+            yield Signed(at, block.signature)
+        yield Closed(at)
+    yield Finished(stop, sequence)
+    yield Counted(tokens)
+    yield Ended()
+
+
+def stream(
+    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
+) -> tuple[bytes, list[dict[str, Any]]]:
+    told = writer(prompt)
+    data = b"".join(told.write(event) for event in events(blocks, stop, tokens))
+    found = payloads(data)
+    assert told.sequence == len(found)
+    return data, found
+
+
+def payloads(data: bytes) -> list[dict[str, Any]]:
+    """Every frame has its event's name, a payload of that type, its number, and is one by the SDK's own types."""
+    out = []
+    for frame in split(data):
+        payload = parse(frame)
+        assert payload is not None
+        name = frame.splitlines()[0].removeprefix(b"event: ").decode()
+        assert payload["type"] == name
+        assert payload["sequence_number"] == len(out)
+        assert EVENTS.validate_python(payload, strict=True).type == name
+        out.append(payload)
+    return out
+
+
+def whole(
+    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
+) -> dict[str, Any]:
+    answer = Answer("resp_up", "model-up", list(blocks), stop, None, tokens)
+    found: dict[str, Any] = json.loads(encode(writer(prompt).whole(answer)))
+    Response.model_validate(found, strict=True)
+    return found
+
+
+def by_sdk(data: bytes, kind: str = "text/event-stream") -> openai.OpenAI:
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": kind}, content=data))
+    client = httpx2.Client(transport=transport)
+    return openai.OpenAI(api_key="k", base_url="http://s/v1", http_client=client, max_retries=0)
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_in_the_dialects_own_order() -> None:
+    blocks: list[Said] = [Thinking("hm"), Text("Hi"), Refusal("no"), Call("c", "f", "{}"), Call("d", "p", "x", True)]
+    _, found = stream(blocks)
+    part = ["response.content_part.added", "", "response.content_part.done"]
+
+    def item(middle: str, deltas: int, in_part: bool = True) -> list[str]:
+        grown = [f"response.{middle}.delta"] * deltas + [f"response.{middle}.done"]
+        inner = [*part[:1], *grown, *part[2:]] if in_part else grown
+        return ["response.output_item.added", *inner, "response.output_item.done"]
+
+    assert [payload["type"] for payload in found] == [
+        "response.created",
+        "response.in_progress",
+        *item("reasoning_text", 2),
+        *item("output_text", 2),
+        *item("refusal", 2),
+        *item("function_call_arguments", 2, in_part=False),
+        *item("custom_tool_call_input", 1, in_part=False),
+        "response.completed",
+    ]
+
+
+def test_every_frame_is_one_by_the_sdks_types_in_strict_mode_litellm_28899() -> None:
+    for stop in Stop:
+        for tokens in (TOKENS, NO_TOKENS, Tokens(input=1, output=2)):
+            stream(BLOCKS, stop, tokens)
+            whole(BLOCKS, stop, tokens)
+
+
+def test_no_delta_comes_outside_its_item_litellm_22102() -> None:
+    _, found = stream(BLOCKS)
+    items: list[dict[str, Any]] = []
+    open_id: str | None = None
+    in_part = False
+    grown: list[str] = []
+    for payload in found[2:-1]:
+        kind = payload["type"].removeprefix("response.")
+        assert payload["output_index"] == len(items)
+        match kind:
+            case "output_item.added":
+                assert open_id is None
+                open_id, grown = payload["item"]["id"], []
+            case "content_part.added":
+                assert payload["item_id"] == open_id
+                in_part = True
+            case "content_part.done":
+                assert payload["item_id"] == open_id
+                in_part = False
+            case "output_item.done":
+                assert payload["item"]["id"] == open_id
+                items.append(payload["item"])
+                open_id = None
+            case _ if kind.endswith(".delta"):
+                assert payload["item_id"] == open_id
+                assert in_part == ("content_index" in payload)
+                grown.append(payload["delta"])
+            case _:
+                told = payload.get("text", payload.get("refusal", payload.get("arguments", payload.get("input"))))
+                assert told == "".join(grown)
+    assert found[-1]["response"]["output"] == items
+    assert len({item["id"] for item in items}) == len(BLOCKS)
+
+
+def test_calls_are_told_in_full_litellm_19368() -> None:
+    _, found = stream([Call("call_1", "f", '{"a":1}'), Call("call_2", "p", "text", custom=True)], Stop.CALLS)
+    done = [payload for payload in found if payload["type"].endswith((".done", ".completed"))]
+    assert {"arguments": '{"a":1}', "name": "f", "item_id": "fc_req1_0"}.items() <= done[0].items()
+    assert done[1]["item"] == {
+        "id": "fc_req1_0", "type": "function_call", "status": "completed", "call_id": "call_1", "name": "f",
+        "arguments": '{"a":1}',
+    }  # fmt: skip
+    assert {"input": "text", "item_id": "ctc_req1_1"}.items() <= done[2].items()
+    assert done[3]["item"] == {
+        "id": "ctc_req1_1", "type": "custom_tool_call", "status": "completed", "call_id": "call_2", "name": "p",
+        "input": "text",
+    }  # fmt: skip
+    assert done[4]["response"]["output"] == [done[1]["item"], done[3]["item"]]
+
+
+def test_a_call_without_arguments_has_none_of_them_rather_than_no_text() -> None:
+    _, found = stream([Call("c", "f", "")])
+    assert [payload["delta"] for payload in found if payload["type"].endswith("arguments.delta")] == ["{}"]
+    assert found[-1]["response"]["output"][0]["arguments"] == "{}"
+
+
+def test_calls_without_an_id_get_one_each() -> None:
+    _, found = stream([Call("", "f", "{}"), Call("", "f", "{}")])
+    ids = [item["call_id"] for item in found[-1]["response"]["output"]]
+    assert len(set(ids)) == 2
+    assert all(ids)
+
+
+@pytest.mark.parametrize("tokens", [TOKENS, NO_TOKENS])
+@pytest.mark.parametrize("blocks", [BLOCKS, [Text("Hello")], []])
+def test_the_official_sdk_folds_the_stream_to_the_whole_answer(blocks: list[Said], tokens: Tokens) -> None:
+    data, _ = stream(blocks, tokens=tokens)
+    with by_sdk(data).responses.stream(model="m", input="x") as told:
+        list(told)
+        final = told.get_final_response()
+    folded = final.to_dict()
+    for item in folded["output"]:  # type: ignore[attr-defined]
+        item.pop("parsed_arguments", None)
+        for part in item.get("content") or ():
+            part.pop("parsed", None)
+    assert folded == whole(blocks, tokens=tokens)
+    assert final.output_text == "".join(block.text for block in blocks if isinstance(block, Text))
+
+
+@pytest.mark.parametrize("blocks", [BLOCKS, [Text("Hello")]])
+def test_the_official_sdk_reads_the_whole_answer(blocks: list[Said]) -> None:
+    found = by_sdk(encode(whole(blocks)), "application/json").responses.create(model="m", input="x")
+    assert found.to_dict() == whole(blocks)
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_streamed_and_whole_say_the_same(stop: Stop) -> None:
+    for blocks in (BLOCKS, BLOCKS[:2]):
+        assert stream(blocks, stop)[1][-1]["response"] == whole(blocks, stop)
+
+
+@pytest.mark.parametrize("with_refusal", [False, True])
+@pytest.mark.parametrize("stop", list(Stop))
+def test_why_it_ended(stop: Stop, with_refusal: bool) -> None:
+    blocks = [Text("a"), Refusal("no") if with_refusal else Text("b")]
+    reason = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens"}.get(stop)
+    if stop is Stop.FILTERED and not with_refusal:
+        reason = "content_filter"
+    status = "completed" if reason is None else "incomplete"
+    _, found = stream(blocks, stop)
+    assert found[-1]["type"] == f"response.{status}"
+    response = found[-1]["response"]
+    assert response["status"] == status
+    assert response["incomplete_details"] == (None if reason is None else {"reason": reason})
+    assert [item["status"] for item in response["output"]] == ["completed", status]
+
+
+def test_the_sdk_reads_an_incomplete_stream() -> None:
+    data, _ = stream([Text("Hel")], Stop.LENGTH)
+    with by_sdk(data).responses.stream(model="m", input="x") as told:
+        last = list(told)[-1]
+    assert last.type == "response.incomplete"
+    assert last.response.output_text == "Hel"
+
+
+def test_our_own_reader_reads_what_we_write() -> None:
+    _, found = stream([Thinking("hm"), Text("Hi"), Call("c", "f", "{}")], Stop.CALLS)
+    reader = AnswerReader(Losses())
+    out = [event for payload in found for event in reader.read(payload)]
+    assert [event.text for event in out if isinstance(event, Grew)] == ["h", "m", "H", "i", "{", "}"]
+    assert out[-3:] == [Counted(TOKENS), Finished(Stop.CALLS), Ended()]
+    answer = AnswerReader(Losses()).whole(whole([Text("Hi"), Refusal("no")]))
+    assert answer.blocks == [Text("Hi"), Refusal("no")]
+
+
+# -- thinking -----------------------------------------------------------------------------------------------------
+
+
+def test_thinking_comes_back_from_a_client_that_drops_its_text_cliproxyapi_3451() -> None:
+    blocks: list[Said] = [Thinking("hm", "sig"), Redacted("secret"), Call("c", "f", "{}")]
+    _, found = stream(blocks, Stop.CALLS)
+    for item in found[-1]["response"]["output"]:  # as Codex does
+        item.pop("id")
+        item.pop("content", None)
+    body = encode({"model": "m", "input": found[-1]["response"]["output"]})
+    first, second, call = read_prompt(body, Losses()).turns[0].blocks
+    assert isinstance(first, Thinking)
+    assert isinstance(second, Thinking)
+    assert first.text == second.text == ""
+    assert SIGNER.open(first.signature) == {"text": "hm", "signature": "sig"}
+    assert SIGNER.open(second.signature) == {"redacted": "secret"}
+    assert call == Call("c", "f", "{}")
+
+
+def test_what_is_sealed_is_told_when_the_item_is_done_not_before() -> None:
+    _, found = stream([Thinking("hm"), Redacted("secret")])
+    added = [payload["item"] for payload in found if payload["type"] == "response.output_item.added"]
+    assert [item["encrypted_content"] for item in added] == [None, None]
+    done = [payload["item"] for payload in found if payload["type"] == "response.output_item.done"]
+    assert done[0]["content"] == [{"type": "reasoning_text", "text": "hm"}]
+    assert all(item["encrypted_content"] and item["summary"] == [] for item in done)
+    assert b"secret" not in encode(found)
+
+
+# -- the response itself ------------------------------------------------------------------------------------------
+
+
+def test_a_response_repeats_its_request_in_its_own_words() -> None:
+    request = {
+        "model": "m",
+        "instructions": "be brief",
+        "input": "hi",
+        "max_output_tokens": 9,
+        "metadata": {"a": "b"},
+        "parallel_tool_calls": False,
+        "reasoning": {"effort": "high", "summary": "auto"},
+        "temperature": 0.5,
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {"a": 1}, "strict": True}, "verbosity": "low"},
+        "tool_choice": {"type": "custom", "name": "p"},
+        "tools": [
+            {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True},
+            {"type": "custom", "name": "p", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
+        ],
+        "top_p": 0.9,
+    }  # fmt: skip
+    prompt = read_prompt(encode(request), Losses())
+    for response in (stream([Text("Hi")], prompt=prompt)[1][0]["response"], whole([Text("Hi")], prompt=prompt)):
+        assert {name: response[name] for name in request if name not in ("model", "input")} == {
+            name: value for name, value in request.items() if name not in ("model", "input")
+        }
+
+
+def test_what_the_request_did_not_say_is_the_dialects_default() -> None:
+    response = whole([Text("Hi")], prompt=Prompt(Dialect.RESPONSES, "m", []))
+    assert {name: response[name] for name in ("instructions", "temperature", "top_p", "max_output_tokens")} == {
+        "instructions": None, "temperature": None, "top_p": None, "max_output_tokens": None,
+    }  # fmt: skip
+    assert response["tools"] == []
+    assert response["tool_choice"] == "auto"
+    assert response["parallel_tool_calls"] is True
+    assert response["metadata"] == {}
+    assert response["text"] == {"format": {"type": "text"}}
+    assert response["store"] is False
+
+
+def test_every_form_and_choice_can_be_repeated() -> None:
+    tools = [Tool("f", "d", Raw(b'{"type":"object"}')), Tool("g"), Tool("p", custom=True)]
+    image = Turn(Role.SYSTEM, [Image(url="https://x/a.png")])
+    for choice in (ToolChoice(Choice.NONE), ToolChoice(Choice.AUTO, allowed=["f", "p"])):
+        prompt = Prompt(
+            Dialect.RESPONSES, "m", [image], tools, choice, format=Format(), reasoning=Reasoning(effort="low")
+        )
+        response = whole([], prompt=prompt)
+        assert response["instructions"] is None
+        assert response["text"] == {"format": {"type": "json_object"}}
+        assert response["reasoning"] == {"effort": "low", "summary": None}
+
+
+def test_usage_is_whole_or_null() -> None:
+    assert whole([], tokens=TOKENS)["usage"] == {
+        "input_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 2},
+        "total_tokens": 17,
+    }
+    assert whole([], tokens=Tokens(input=3))["usage"] is None
+    _, found = stream([], tokens=Tokens(input=3, output=0))
+    assert found[0]["response"]["usage"] is None
+    assert found[-1]["response"]["usage"]["input_tokens_details"] == {"cached_tokens": 0, "cache_write_tokens": 0}
+
+
+def test_early_usage_is_kept() -> None:
+    told = writer()
+    told.write(Began("", "", Tokens(input=3)))
+    told.write(Counted(Tokens(output=4)))
+    (last,) = (parse(told.write(Ended())),)
+    assert last is not None
+    assert last["response"]["usage"]["total_tokens"] == 7
+    assert last["response"]["id"] == "resp_req1"
+    assert last["response"]["model"] == "asked-model"
+
+
+def test_which_stop_string_came_is_lost() -> None:
+    told = writer()
+    for event in events([Text("a")], Stop.SEQUENCE, sequence="END"):
+        told.write(event)
+    assert list(told.losses.codes) == ["stop_string"]
+    told = writer()
+    told.whole(Answer("", "", [], Stop.SEQUENCE, "END"))
+    assert list(told.losses.codes) == ["stop_string"]
+    assert set(told.losses.codes) <= set(LOST)
+
+
+# -- failures and silence -----------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_one_flat_event_with_the_next_number() -> None:
+    told = writer()
+    error = UpstreamError("it broke")
+    data = b"".join(told.write(event) for event in [*list(events([Text("Hi")]))[:4], Failed(error)])
+    last = payloads(data)[-1]
+    assert last["type"] == "error"
+    assert last["message"] == "it broke"
+    assert last["sequence_number"] == told.sequence - 1
+    seen = list(by_sdk(data).responses.create(model="m", input="x", stream=True))[-1]
+    assert seen.type == "error"
+    assert seen.message == "it broke"
+    assert payloads(writer().fail(error))[0]["sequence_number"] == 0
+
+
+def test_a_ping_is_no_event() -> None:
+    told = writer()
+    data = told.write(Began("", "")) + told.ping() + told.write(Ended())
+    assert told.sequence == 3
+    assert [event.type for event in by_sdk(data).responses.create(model="m", input="x", stream=True)] == [
+        "response.created", "response.in_progress", "response.completed",
+    ]  # fmt: skip
+
+
+def test_events_without_an_open_item_are_nothing() -> None:
+    told = writer()
+    assert b"".join(told.write(event) for event in (Grew(0, "x"), Signed(0, "s"), Closed(0))) == b""
+
+
+@pytest.mark.parametrize("hostile", ["line\n\ndata: [DONE]\r\n\r\n", "\u2028 \U0001f600 \x00", '"quoted"'])
+def test_whatever_the_text_holds_each_event_is_one_frame(hostile: str) -> None:
+    _, found = stream([Text(hostile), Call("c", "f", encode(hostile).decode())])
+    assert found[-1]["response"]["output"][0]["content"][0]["text"] == hostile
+
+
+def test_a_large_call_in_many_pieces_costs_linear_time_litellm_29491() -> None:
+    def seconds(count: int) -> float:
+        told = writer()
+        told.write(Began("", ""))
+        begin = time.perf_counter()
+        told.write(Opened(0, Kind.CALL, "c", "f"))
+        for _ in range(count):
+            told.write(Grew(0, "x" * 200))
+        data = told.write(Finished(Stop.CALLS)) + told.write(Ended())
+        taken = time.perf_counter() - begin
+        assert data.count(b"x" * 200 * count) == 3
+        return taken
+
+    seconds(100)
+    assert seconds(5_000) < 100 * seconds(500)
