@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,16 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
+from stoker.testing import quirks
 from stoker.testing.ask import read
 from stoker.testing.script import Script, flag_name, table
 from stoker.testing.scripted import _read
 
+OWN: dict[str, Any] = {
+    "answers": [{"blocks": [{"type": "call", "name": "f", "arguments": {"a": "b c"}}], "stop": "length", "cut": 0}],
+    "quirks": "no_done,together",
+}
+"""Values of the fields that not every text fits."""
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 
 
@@ -20,6 +27,7 @@ def test_every_field_is_in_the_docs_with_its_default_and_meaning() -> None:
     for one in fields(Script):
         assert f"| `{flag_name(one.name)}` |" in PAGE, one.name
     assert table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.table() gives"
+    assert quirks.table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.quirks.table() gives"
 
 
 def test_the_command_line_says_the_same_as_the_record() -> None:
@@ -36,6 +44,7 @@ def test_every_field_has_a_flag() -> None:
         kind = "tuple" if str(one.type).startswith("tuple") else str(one.type).partition(" ")[0]
         value = next(other[known] for known in other if known.__name__ == kind)
         value = next(iter(one.metadata["one_of"][-1:]), value)
+        value = OWN.get(one.name, value)
         change: dict[str, Any] = {one.name: (not one.default) if kind == "bool" else value}
         changed = replace(Script(), **change)
         assert changed != Script()
@@ -56,11 +65,32 @@ def test_every_field_has_a_flag() -> None:
         ("split", "1,0", "give sizes of 1 or more"),
         ("split", ["1"], "give a list of whole numbers"),
         ("events_per_write", 0, "give 1 or more"),
+        ("quirks", "no_done,odd", "no such quirk: 'odd'; there are: whole_call, repeat_id"),
+        ("answers", "/nowhere.json", "answers: cannot read /nowhere.json: No such file"),
+        ("answers", "[{", "answers: Input data was truncated"),
+        ("answers", [{"blocks": [{"type": "tekst"}]}], r"Invalid value 'tekst' - at `\$\[0\].blocks\[0\].type`"),
+        ("answers", [{"blocks": [{"type": "text"}]}], "missing required field `text`"),
+        ("answers", [{"blocks": [], "stop": "soon"}], "Invalid enum value 'soon'"),
+        ("answers", [{"blocks": [], "speed": 1}], "unknown field `speed`"),
+        ("answers", [{"blocks": [], "cut": -1}], "`int` >= 0"),
+        ("answers", [{"blocks": [], "quirks": ["odd"]}], "no such quirk: 'odd'"),
+        ("answers", 7, "answers: "),
     ],
 )
 def test_a_wrong_change_says_what_to_give(field: str, given: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Script().amended({field: given})
+
+
+def test_answers_come_from_a_file_as_json_or_as_a_list(tmp_path: Path) -> None:
+    listed = OWN["answers"]
+    (tmp_path / "answers.json").write_text(json.dumps(listed))
+    script = Script(answers=listed)
+    assert script == Script(answers=str(tmp_path / "answers.json"))
+    assert script == Script().amended({"answers": json.dumps(listed)})
+    assert script == Script().amended({"answers": listed})
+    assert script.amended({"answers": None}) == script.amended({"answers": "none"}) == Script()
+    assert script.answers[0].blocks[0].arguments == '{"a": "b c"}'
 
 
 def test_changes_come_as_json_values_or_as_text() -> None:

@@ -9,7 +9,10 @@ server     ScriptedServer: the same in the test's own loop
   line         one client's connection: HTTP in, one request after the other
   routes       which path is answered how
   ask          what a request asks for, and what its text overrides in the script
-  dialects/    the replies of each dialect, encoded ahead of time
+  dialects/    the replies of each dialect: tokens, encoded ahead of time, and rich answers
+  answers      rich answers: thinking, text, calls; and which one a request gets
+  quirks       habits of real upstreams, by name
+  strict/      what the clouds' own APIs refuse
   plan         one reply, ready to be played: script and dialect brought together
   playback     plays one reply onto the connection: pace, cuts, stalls, splits
   surface      what vLLM and SGLang answer besides inference: memory verbs, metrics

@@ -8,15 +8,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 import orjson
+from msgspec import to_builtins
 
 from stoker.domain.dialect import ENDPOINTS
 from stoker.testing import plan
 from stoker.testing.ask import read, text_of
 from stoker.testing.ballast import Ballast
+from stoker.testing.dialects.rich import RICH
+from stoker.testing.dialects.telling import tell
 from stoker.testing.dialects.voices import STREAMING, VOICES
 from stoker.testing.line import Line, Owner
 from stoker.testing.record import Recorded
 from stoker.testing.script import Script
+from stoker.testing.strict import gate
 from stoker.testing.surface import Answer, Surface, metrics
 
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
@@ -78,22 +82,27 @@ class Routes:
     def _infer(self, line: Line, request: Recorded, path: str) -> None:
         if (refusal := self._surface.refusal()) is not None:
             return _reply(line, refusal)
-        voice = VOICES[path]
+        voice, talker = VOICES[path], STREAMING.get(path)
         try:
             ask = read(ENDPOINTS[path].dialect, request.body)
             script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
         except ValueError as error:
             return _error(line, 400, str(error), path)
+        if (why := gate.refusal(script, path, request, ask)) is not None:
+            return _error(line, 400, why, path)
         self._number += 1
         facts = plan.terms(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
             return line.play(plan.refusal(script, voice, headers), script)
+        if (script.answers or script.quirks) and path in RICH and (told := tell(script, ask, facts)) is not None:
+            voice = talker = RICH[path](told)
+            facts = told.terms
         counters = self._owner.books.counters
         counters.prompt_tokens += facts.prompt
         counters.generated_tokens += facts.completion
-        if ask.stream and path in STREAMING:
-            return line.play(plan.streamed(script, STREAMING[path], ask, facts, headers), script)
+        if ask.stream and talker is not None:
+            return line.play(plan.streamed(script, talker, ask, facts, headers), script)
         body = orjson.dumps(voice.whole(ask, facts))
         return line.play(plan.whole(script, 200, body, "application/json", headers), script)
 
@@ -141,6 +150,7 @@ class Routes:
                 return _error(line, 400, str(error), path)
         script = asdict(self._owner.script)
         del script["api_key"]
+        script["answers"] = to_builtins(script["answers"])
         return line.reply(200, orjson.dumps(self._owner.books.report() | {"script": script}))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
+
+from stoker.testing.answers import Answer, read, written
+from stoker.testing.quirks import named
 
 
 def _says(default: object, meaning: str, *, one_of: tuple[str, ...] = ()) -> Any:
@@ -57,6 +60,17 @@ class Script:
     dimensions: int = _says(8, "length of an embedding")
     hash_body: bool = _says(True, "send the request body's SHA-256 as header x-body-sha256")
 
+    # What a rich reply is
+    answers: str | Sequence[Answer | Mapping[str, Any]] = _says(
+        (), "rich answers instead of tokens: a JSON file, or the JSON itself"
+    )
+    quirks: str = _says("", "what replies have of real upstreams: names, commas between")
+    reasoning_field: str = _says("reasoning_content", "where chat puts what an answer thinks")
+
+    # What a request has to be
+    strict_messages: bool = _says(False, "/v1/messages and its count refuse what Anthropic's API refuses")
+    strict_chat: bool = _says(False, "/v1/chat/completions refuses what OpenAI's API refuses")
+
     # Pace
     first_event_after: float = _says(0.0, "delay before the first event; not streamed: the time of service")
     gap: float = _says(0.0, "time between two token events")
@@ -96,6 +110,13 @@ class Script:
 
     # Books
     record: int = _says(512, "requests kept for `requests`; their bodies at most 64 MiB together")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an unknown quirk and for answers that are none; `answers` are a tuple afterwards."""
+        if self.quirks:
+            named(self.quirks)
+        if self.answers and not isinstance(self.answers[0], Answer):
+            object.__setattr__(self, "answers", read(self.answers))
 
     def amended(self, changes: Mapping[str, object]) -> Script:
         """With these fields changed. Text is parsed; raises ValueError for an unknown field or a wrong value."""
@@ -143,6 +164,8 @@ def table() -> str:
 def _flag(one: Field[Any], given: Any) -> list[str]:
     if is_switch(one.name):
         return [flag_name(one.name) if given else "--no-" + flag_name(one.name)[2:]]
+    if one.name == "answers":
+        return [flag_name(one.name), written(given)]
     if isinstance(given, tuple):
         return [flag_name(one.name), ",".join(map(str, given))]
     if given is None:
@@ -167,6 +190,8 @@ def _value(name: str, given: object) -> Any:
     known = _kinds()
     if name not in known:
         raise ValueError(f"no such field of the script: {name!r}; there are: {', '.join(known)}")
+    if name == "answers":
+        return () if given in (None, "none") else read(given)  # type: ignore[arg-type]  # refuses all else
     kind = _kind(name)
     value: Any = _parsed(name, kind, given) if isinstance(given, str) else _typed(name, kind, given)
     choices: tuple[str, ...] = next(f for f in fields(Script) if f.name == name).metadata["one_of"]

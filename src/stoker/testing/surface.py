@@ -45,7 +45,11 @@ class Surface:
 
     def spoken(self, script: Script) -> Script:
         """The script, as far as the weights are what they should be."""
-        return script if self._weights_are_right else script.amended({"text": "\N{REPLACEMENT CHARACTER}"})
+        return (
+            script
+            if self._weights_are_right
+            else script.amended({"text": "\N{REPLACEMENT CHARACTER}", "answers": None})
+        )
 
     def answer(self, script: Script, request: Recorded, counters: Counters) -> Answer | None:
         path, _, query = request.path.partition("?")

@@ -6,4 +6,6 @@ messages   Anthropic Messages and its token count
 responses  OpenAI Responses
 vectors    embeddings and rerank
 voices     which dialect is whose
+telling    Telling: a rich answer with the facts of its reply
+rich       which rich reply is whose: rich_chat, rich_messages, rich_responses
 """

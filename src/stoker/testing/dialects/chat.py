@@ -27,13 +27,13 @@ class Chat(OpenAI):
     def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
         message = {"role": "assistant", "content": terms.whole(), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(terms)}
-        return _frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | _usage(terms)
+        return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | _usage(terms)
 
     def stream(self, ask: Ask, terms: Terms) -> Stream:
-        start = _frame("chatcmpl", "chat.completion.chunk", terms)
+        start = frame("chatcmpl", "chat.completion.chunk", terms)
         usual = start | ({"usage": None} if ask.include_usage else {})
-        opening = data(usual | {"choices": [_delta({"role": "assistant", "content": ""})]})
-        finish = data(usual | {"choices": [_delta({}, _finish(terms))]})
+        opening = data(usual | {"choices": [chunk({"role": "assistant", "content": ""})]})
+        finish = data(usual | {"choices": [chunk({}, _finish(terms))]})
         error = data(self.refuse(500, "scripted failure"))
         closing = [finish, *_last_usage(ask, start, terms), b"data: [DONE]\n\n"]
         return Stream([opening], _head(usual), terms.pieces(_chat_piece), closing, error)
@@ -43,11 +43,11 @@ class Completions(OpenAI):
     """`/v1/completions`."""
 
     def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
-        frame = _frame("cmpl", "text_completion", terms)
-        return frame | {"choices": [_text(terms.whole(), _finish(terms))]} | _usage(terms)
+        start = frame("cmpl", "text_completion", terms)
+        return start | {"choices": [_text(terms.whole(), _finish(terms))]} | _usage(terms)
 
     def stream(self, ask: Ask, terms: Terms) -> Stream:
-        start = _frame("cmpl", "text_completion", terms)
+        start = frame("cmpl", "text_completion", terms)
         usual = start | ({"usage": None} if ask.include_usage else {})
         finish = data(usual | {"choices": [_text("", _finish(terms))]})
         error = data(self.refuse(500, "scripted failure"))
@@ -55,7 +55,8 @@ class Completions(OpenAI):
         return Stream([], _head(usual), terms.pieces(_text_piece), closing, error)
 
 
-def _frame(prefix: str, kind: str, terms: Terms) -> dict[str, Any]:
+def frame(prefix: str, kind: str, terms: Terms) -> dict[str, Any]:
+    """What all chunks of a reply have in common."""
     return {
         "id": f"{prefix}-{terms.number}",
         "object": kind,
@@ -65,20 +66,21 @@ def _frame(prefix: str, kind: str, terms: Terms) -> dict[str, Any]:
     }
 
 
-def _head(frame: dict[str, Any]) -> bytes:
+def _head(start: dict[str, Any]) -> bytes:
     """The part of each chunk that only this reply has: its opening fields, up to `choices`."""
-    return b"data: %b," % orjson.dumps(frame)[:-1]
+    return b"data: %b," % orjson.dumps(start)[:-1]
 
 
 def _chat_piece(at: int, word: str) -> bytes:
-    return b'"choices":%b}\n\n' % orjson.dumps([_delta({"content": word})])
+    return b'"choices":%b}\n\n' % orjson.dumps([chunk({"content": word})])
 
 
 def _text_piece(at: int, word: str) -> bytes:
     return b'"choices":%b}\n\n' % orjson.dumps([_text(word)])
 
 
-def _delta(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    """The one choice of a chunk."""
     return {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
 
 
@@ -90,9 +92,9 @@ def _finish(terms: Terms) -> str:
     return "length" if terms.is_cut else "stop"
 
 
-def _last_usage(ask: Ask, frame: dict[str, Any], terms: Terms) -> list[bytes]:
+def _last_usage(ask: Ask, start: dict[str, Any], terms: Terms) -> list[bytes]:
     """The extra chunk, only where it was asked for."""
-    return [data(frame | {"choices": []} | _usage(terms))] if ask.include_usage and terms.usage else []
+    return [data(start | {"choices": []} | _usage(terms))] if ask.include_usage and terms.usage else []
 
 
 def _usage(terms: Terms) -> dict[str, Any]:

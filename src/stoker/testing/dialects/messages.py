@@ -32,10 +32,10 @@ class Messages(Anthropic):
 
     def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
         content = [{"type": "text", "text": terms.whole()}] if terms.tokens else []
-        return self._message(terms, content, _stop(terms), terms.completion)
+        return envelope(terms, content, _stop(terms), terms.completion)
 
     def stream(self, ask: Ask, terms: Terms) -> Stream:
-        start = {"type": "message_start", "message": self._message(terms, [], None, min(1, terms.completion))}
+        start = {"type": "message_start", "message": envelope(terms, [], None, min(1, terms.completion))}
         block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
         delta: dict[str, Any] = {
             "type": "message_delta",
@@ -51,31 +51,33 @@ class Messages(Anthropic):
             named(self.refuse(500, "scripted failure")),
         )
 
-    def _message(self, terms: Terms, content: list[Any], stop: str | None, output: int) -> dict[str, Any]:
-        usage = {
-            "input_tokens": terms.prompt - terms.cached,
-            "output_tokens": output,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": terms.cached,
-        }
-        return {
-            "id": f"msg_{terms.number}",
-            "type": "message",
-            "role": "assistant",
-            "model": terms.model,
-            "content": content,
-            "stop_reason": stop,
-            "stop_sequence": None,
-            # the dialect's own types want the field: a server that reports no usage reports zeros
-            "usage": usage if terms.usage else dict.fromkeys(usage, 0),
-        }
-
 
 class Count(Anthropic):
     """`/v1/messages/count_tokens`."""
 
     def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
         return {"input_tokens": terms.prompt}
+
+
+def envelope(terms: Terms, content: list[Any], stop: str | None, output: int) -> dict[str, Any]:
+    """The message object."""
+    usage = {
+        "input_tokens": terms.prompt - terms.cached,
+        "output_tokens": output,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": terms.cached,
+    }
+    return {
+        "id": f"msg_{terms.number}",
+        "type": "message",
+        "role": "assistant",
+        "model": terms.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        # the dialect's own types want the field: a server that reports no usage reports zeros
+        "usage": usage if terms.usage else dict.fromkeys(usage, 0),
+    }
 
 
 def _piece(at: int, word: str) -> bytes:

@@ -17,13 +17,13 @@ class Responses(OpenAI):
     """`/v1/responses`."""
 
     def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
-        return _response(terms, _end(terms), [_item(terms, _end(terms), terms.whole())])
+        return envelope(terms, _end(terms), [_item(terms, _end(terms), terms.whole())])
 
     def stream(self, ask: Ask, terms: Terms) -> Stream:
         text = "" if terms.text is None else terms.whole()  # an endless text is not sent four times more
         place = {"item_id": f"msg_{terms.number}", "output_index": 0, "content_index": 0}
         done = _item(terms, _end(terms), text)
-        started = _response(terms, "in_progress", [])
+        started = envelope(terms, "in_progress", [])
         opening: list[dict[str, Any]] = [
             {"type": "response.created", "response": started},
             {"type": "response.in_progress", "response": started},
@@ -36,7 +36,7 @@ class Responses(OpenAI):
             {"type": "response.output_item.done", "output_index": 0, "item": done},
             {
                 "type": f"response.{_end(terms)}",
-                "response": _response(terms, _end(terms), [done]),
+                "response": envelope(terms, _end(terms), [done]),
             },
         ]
         # an error takes the number of the last closing event: whatever came before it, numbers only rise
@@ -72,7 +72,8 @@ def _item(terms: Terms, status: str, text: str | None) -> dict[str, Any]:
     return {"type": "message", "id": f"msg_{terms.number}", "status": status, "role": "assistant", "content": content}
 
 
-def _response(terms: Terms, status: str, output: list[Any]) -> dict[str, Any]:
+def envelope(terms: Terms, status: str, output: list[Any]) -> dict[str, Any]:
+    """The response object."""
     usage = {
         "input_tokens": terms.prompt,
         "input_tokens_details": {"cached_tokens": terms.cached, "cache_write_tokens": 0},

@@ -1,0 +1,174 @@
+"""A rich answer as Chat Completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, zip_longest
+from typing import Any
+
+import orjson
+
+from stoker.testing.answers import Block, Call, Refusal, Text, Thinking
+from stoker.testing.ask import Ask
+from stoker.testing.dialects.chat import OpenAI, chunk, frame
+from stoker.testing.dialects.telling import Telling, is_json, text_in
+from stoker.testing.dialects.terms import Stream, Terms, data
+
+_FINISH = {
+    "end": "stop",
+    "length": "length",
+    "calls": "tool_calls",
+    "sequence": "stop",
+    "filtered": "content_filter",
+    "context": "length",
+}
+
+
+class RichChat(OpenAI):
+    """A signature and redacted thinking have no place in this dialect: they are left out."""
+
+    def __init__(self, told: Telling) -> None:
+        self._told = told
+
+    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
+        for block in self._told.blocks:
+            if not isinstance(block, Call) and (field := self._field(block)):
+                message[field] = (message.get(field) or "") + text_in(block)
+        if calls := [one for _, one in self._calls()]:
+            message["tool_calls"] = [self._whole_call(*one) for one in calls]
+        choice = {"index": 0, "message": message, "logprobs": None} | self._finish()
+        return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | self._usage(terms)
+
+    def stream(self, ask: Ask, terms: Terms) -> Stream:
+        quirks = self._told.quirks
+        start = frame("chatcmpl", "chat.completion.chunk", terms)
+        usual = start | ({"usage": None} if ask.include_usage else {})
+        opening: dict[str, Any] = {"role": "assistant", "content": ""}
+        deltas = list(self._deltas())
+        if "first_content_with_role" in quirks and deltas:
+            opening = {"role": "assistant"} | deltas.pop(0)
+        if "null_calls" in quirks:
+            opening, *deltas = [{"tool_calls": None} | one for one in (opening, *deltas)]
+        choices = [chunk(one) for one in (opening, *deltas)] + [chunk({}) | self._finish()]
+        chunks = [usual | {"choices": [one]} for one in choices]
+        if "usage_each" in quirks:
+            parts = [terms.completion * at // (len(chunks) - 1) for at in range(len(chunks))]
+            chunks = [one | self._usage(terms, part) for one, part in zip(chunks, parts, strict=True)]
+        first, *rest, finish = map(data, chunks)
+        closing = [finish]
+        if ask.include_usage and terms.usage:
+            closing.append(data(start | {"choices": []} | self._usage(terms)))
+        if "no_done" not in quirks:
+            closing.append(b"data: [DONE]\n\n")
+        return Stream([first], b"", rest, closing, data(self.refuse(500, "scripted failure")))
+
+    def _deltas(self) -> Iterator[dict[str, Any]]:
+        deltas = self._plain_deltas()
+        if "together" in self._told.quirks:
+            deltas = _joined(deltas, self._told.reasoning_field)
+        for delta in deltas:
+            yield delta
+            if "empty_deltas" in self._told.quirks:
+                yield {"content": ""}
+                yield {}
+
+    def _plain_deltas(self) -> Iterator[dict[str, Any]]:
+        """In the order of the blocks; calls that stand together may be interleaved."""
+        calls = dict(self._calls())
+        for are_calls, group in groupby(enumerate(self._told.blocks), lambda one: isinstance(one[1], Call)):
+            if are_calls:
+                parts = [[{"tool_calls": [one]} for one in self._parts(*calls[at])] for at, _ in group]
+                yield from _in_turn(parts) if "interleave" in self._told.quirks else chain.from_iterable(parts)
+            else:
+                for _, block in group:
+                    if field := self._field(block):
+                        yield from ({field: piece} for piece in self._told.pieces(text_in(block)))
+
+    def _field(self, block: Block) -> str | None:
+        match block:
+            case Thinking():
+                return self._told.reasoning_field
+            case Text():
+                return "content"
+            case Refusal():
+                return "refusal"
+        return None
+
+    # -- calls -------------------------------------------------------------------------------------------------
+
+    def _calls(self) -> Iterator[tuple[int, tuple[int, Call, str]]]:
+        """By the block's place: number among the calls, call, id."""
+        found = [(at, block) for at, block in enumerate(self._told.blocks) if isinstance(block, Call)]
+        for number, (at, call) in enumerate(found):
+            yield at, (number, call, self._told.id_of("call", at))
+
+    def _arguments(self, call: Call) -> str:
+        text = text_in(call)
+        return json.dumps(text, ensure_ascii=False) if "double_encoded" in self._told.quirks else text
+
+    def _whole_call(self, number: int, call: Call, name: str) -> dict[str, Any]:
+        arguments: str | orjson.Fragment = self._arguments(call)
+        if "arguments_object" in self._told.quirks and is_json(text_in(call)):
+            arguments = orjson.Fragment(text_in(call))
+        return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+    def _parts(self, number: int, call: Call, name: str) -> list[dict[str, Any]]:
+        """One call, delta by delta."""
+        quirks, text = self._told.quirks, self._arguments(call)
+        place = {} if "no_index" in quirks else {"index": 0 if "same_index" in quirks else number}
+        identity = {"id": name, "type": "function"}
+        if "whole_call" in quirks:
+            return [place | identity | {"function": {"name": call.name, "arguments": text}}]
+        is_late, is_repeated = "late_name" in quirks, "repeat_id" in quirks
+        pieces = self._told.pieces(text) or ([""] if is_late else [])
+        again = {"name": call.name} if is_repeated else {}
+        first = {} if is_late else {"name": call.name}
+        functions = [first | {"arguments": ""}] + [again | {"arguments": piece} for piece in pieces]
+        if is_late:
+            functions[1] = {"name": call.name} | functions[1]
+        return [
+            place | (identity if is_repeated or not at else {}) | {"function": function}
+            for at, function in enumerate(functions)
+        ]
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def _finish(self) -> dict[str, Any]:
+        told = self._told
+        reason = "stop" if told.stop == "calls" and "stop_for_calls" in told.quirks else _FINISH[told.stop]
+        matched = {told.matched_field: told.sequence if told.stop == "sequence" else None} if told.matched_field else {}
+        return {"finish_reason": reason, **matched}
+
+    def _usage(self, terms: Terms, completion: int | None = None) -> dict[str, Any]:
+        if not terms.usage:
+            return {}
+        sent = terms.completion if completion is None else completion
+        usage = {
+            "prompt_tokens": terms.prompt,
+            "completion_tokens": sent,
+            "total_tokens": terms.prompt + sent,
+            "prompt_tokens_details": {"cached_tokens": terms.cached, "cache_write_tokens": self._told.written},
+            "completion_tokens_details": {"reasoning_tokens": min(self._told.reasoning, sent)},
+        }
+        return {"usage": usage}
+
+
+def _in_turn(parts: Iterable[Sequence[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    return (one for row in zip_longest(*parts) for one in row if one is not None)
+
+
+def _joined(deltas: Iterator[dict[str, Any]], reasoning: str) -> Iterator[dict[str, Any]]:
+    """The last delta of reasoning with the text that follows it."""
+    held: dict[str, Any] | None = None
+    for delta in deltas:
+        if held is not None and "content" in delta:
+            delta = held | delta
+        elif held is not None:
+            yield held
+        held = delta if delta.keys() == {reasoning} else None
+        if held is None:
+            yield delta
+    if held is not None:
+        yield held

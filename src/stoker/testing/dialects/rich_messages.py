@@ -1,0 +1,127 @@
+"""A rich answer as Anthropic Messages."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from stoker.testing.answers import Block, Call, Redacted, Refusal, Thinking
+from stoker.testing.ask import Ask
+from stoker.testing.dialects.messages import Anthropic, envelope
+from stoker.testing.dialects.telling import Telling, is_json, text_in
+from stoker.testing.dialects.terms import Stream, Terms, named
+
+SIGNATURE = "scripted-sig-"
+"""What every signature that this server mints begins with."""
+
+_STOP = {
+    "end": "end_turn",
+    "length": "max_tokens",
+    "calls": "tool_use",
+    "sequence": "stop_sequence",
+    "filtered": "refusal",
+    "context": "model_context_window_exceeded",
+}
+
+
+def minted(thinking: str) -> str:
+    """The signature of a thinking block whose script gives none: it follows from the text."""
+    return SIGNATURE + hashlib.sha256(thinking.encode()).hexdigest()[:16]
+
+
+class RichMessages(Anthropic):
+    """A refusal is a text whose stop reason is `refusal`, unless the script names another end."""
+
+    def __init__(self, told: Telling) -> None:
+        self._told = told
+
+    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+        content = [self._content(at, block) for at, block in enumerate(self._told.blocks)]
+        message = envelope(terms, content, None, terms.completion) | self._end()
+        return message | {"usage": self._usage(terms, terms.completion)}
+
+    def stream(self, ask: Ask, terms: Terms) -> Stream:
+        early = min(1, terms.completion)
+        message = envelope(terms, [], None, early) | {"stop_details": None, "usage": self._usage(terms, early)}
+        blocks = [event for at, block in enumerate(self._told.blocks) for event in self._events(at, block)]
+        opening = [{"type": "message_start", "message": message}, *blocks[:1]]
+        if "no_ping" not in self._told.quirks:
+            opening.append({"type": "ping"})
+        closing = [self._delta(self._end(), terms, terms.completion), {"type": "message_stop"}]
+        if "two_deltas" in self._told.quirks:
+            nothing = dict.fromkeys(self._end())
+            closing.insert(0, self._delta(nothing, terms, terms.completion // 2))
+        return Stream(
+            [named(event) for event in opening],
+            b"",
+            [named(event) for event in blocks[1:]],
+            [named(event) for event in closing],
+            named(self.refuse(500, "scripted failure")),
+        )
+
+    def _content(self, at: int, block: Block) -> dict[str, Any]:
+        """The whole block."""
+        match block:
+            case Thinking():
+                return {"type": "thinking", "thinking": block.text, "signature": _signature(block)}
+            case Redacted():
+                return {"type": "redacted_thinking", "data": block.data}
+            case Call():
+                text = text_in(block) or "{}"
+                # as written, where it is JSON: numbers and repeated keys stay what they are
+                given = orjson.Fragment(text) if is_json(text) else text
+                return {"type": "tool_use", "id": self._told.id_of("toolu", at), "name": block.name, "input": given}
+        return {"type": "text", "text": block.text}
+
+    def _events(self, at: int, block: Block) -> list[dict[str, Any]]:
+        content, key, kind = self._content(at, block), "", ""
+        match block:
+            case Thinking():
+                content |= {"thinking": "", "signature": ""}
+                key, kind = "thinking", "thinking_delta"
+            case Call():
+                content |= {"input": {}}
+                key, kind = "partial_json", "input_json_delta"
+            case Redacted():
+                pass
+            case _:
+                content |= {"text": ""}
+                key, kind = "text", "text_delta"
+        deltas = [{"type": kind, key: piece} for piece in self._told.pieces(text_in(block))] if key else []
+        if isinstance(block, Thinking):
+            deltas.append({"type": "signature_delta", "signature": _signature(block)})
+        return [
+            {"type": "content_block_start", "index": at, "content_block": content},
+            *({"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas),
+            {"type": "content_block_stop", "index": at},
+        ]
+
+    def _delta(self, end: dict[str, Any], terms: Terms, output: int) -> dict[str, Any]:
+        return {"type": "message_delta", "delta": end, "usage": self._usage(terms, output)}
+
+    def _end(self) -> dict[str, Any]:
+        told = self._told
+        reason = _STOP[told.stop]
+        if told.stop == "end" and any(isinstance(one, Refusal) for one in told.blocks):
+            reason = "refusal"
+        details = {"type": "refusal", "category": None, "explanation": None} if reason == "refusal" else None
+        matched = told.sequence if told.stop == "sequence" else None
+        return {"stop_reason": reason, "stop_sequence": matched, "stop_details": details}
+
+    def _usage(self, terms: Terms, output: int) -> dict[str, Any]:
+        """`input_tokens` are those neither cached nor written; all zero where no usage is reported."""
+        usage = {
+            "input_tokens": max(0, terms.prompt - terms.cached - self._told.written),
+            "cache_creation_input_tokens": self._told.written,
+            "cache_read_input_tokens": terms.cached,
+            "output_tokens": output,
+        }
+        if not terms.usage:
+            return dict.fromkeys(usage, 0)
+        return usage | {"output_tokens_details": {"thinking_tokens": min(self._told.reasoning, output)}}
+
+
+def _signature(block: Thinking) -> str:
+    return minted(block.text) if block.signature is None else block.signature

@@ -1,0 +1,104 @@
+"""A rich answer, with the facts of the reply that tells it: what the three dialects render."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import orjson
+
+from stoker.testing.answers import Answer, Block, Call, Redacted, Stop, Text, Thinking, choose
+from stoker.testing.ask import Ask
+from stoker.testing.dialects.terms import Terms
+from stoker.testing.quirks import named
+from stoker.testing.script import Script
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """`terms` are the answer's own: its usage in place of what tokens would have cost."""
+
+    terms: Terms
+    blocks: tuple[Block, ...]
+    stop: Stop
+    sequence: str | None
+    quirks: frozenset[str]
+    cut: int
+    words: Sequence[str] | None
+    """The pieces of the only text, where tokens are told with quirks."""
+    written: int
+    """Prompt tokens written to the cache."""
+    reasoning: int
+    """Completion tokens that were thinking."""
+    reasoning_field: str
+    matched_field: str | None
+    """Where the engine says which stop sequence it was."""
+
+    def pieces(self, text: str) -> Sequence[str]:
+        """One per delta."""
+        if self.words is not None:
+            return self.words
+        size = self.cut or len(text) or 1
+        return [text[at : at + size] for at in range(0, len(text), size)]
+
+    def id_of(self, prefix: str, at: int) -> str:
+        """Of the block at that place: the call's own, or made from the number of the request."""
+        block = self.blocks[at]
+        given = block.id if isinstance(block, Call) else None
+        return given or f"{prefix}_{self.terms.number}_{at}"
+
+
+_MATCHED = {"vllm": "stop_reason", "sglang": "matched_stop"}
+
+
+def tell(script: Script, ask: Ask, terms: Terms) -> Telling | None:
+    """None: nothing rich is asked for, the reply is tokens alone."""
+    answer = choose(cast("tuple[Answer, ...]", script.answers), ask.document)
+    if terms.text is None or (answer is None and not script.quirks):
+        return None
+    words = list(terms.words()) if answer is None else None
+    if answer is None:
+        answer = Answer(blocks=(Text(terms.whole()),), stop="length" if terms.is_cut else "end")
+    given = answer.usage
+    told = Telling(
+        terms=terms,
+        blocks=answer.blocks,
+        stop=answer.stop or ("calls" if any(isinstance(one, Call) for one in answer.blocks) else "end"),
+        sequence=answer.sequence,
+        quirks=frozenset((*named(script.quirks), *answer.quirks)),
+        cut=answer.cut,
+        words=words,
+        written=given.written or 0,
+        reasoning=0,
+        reasoning_field=script.reasoning_field,
+        matched_field=_MATCHED.get(script.engine),
+    )
+    thought = sum(len(told.pieces(one.text)) for one in answer.blocks if isinstance(one, Thinking))
+    sent = sum(len(told.pieces(text_in(one))) for one in answer.blocks)
+    output = sent if script.completion_tokens is None else script.completion_tokens
+    facts = replace(
+        terms,
+        prompt=terms.prompt if given.input is None else given.input,
+        cached=terms.cached if given.cached is None else given.cached,
+        completion=output if given.output is None else given.output,
+    )
+    return replace(told, terms=facts, reasoning=thought if given.reasoning is None else given.reasoning)
+
+
+def text_in(block: Block) -> str:
+    """What is cut into deltas."""
+    match block:
+        case Call():
+            return str(block.arguments)
+        case Redacted():
+            return ""
+    return block.text
+
+
+def is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True

@@ -1,0 +1,20 @@
+"""Which rules hold where."""
+
+from __future__ import annotations
+
+from stoker.testing.ask import Ask
+from stoker.testing.record import Recorded
+from stoker.testing.script import Script
+from stoker.testing.strict import chat, messages
+from stoker.testing.strict.rules import Asked, first
+
+_MESSAGES, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
+
+
+def refusal(script: Script, path: str, request: Recorded, ask: Ask) -> str | None:
+    """What the API would say to a request that it refuses with 400."""
+    if script.strict_messages and path in (_MESSAGES, _COUNT):
+        return first(messages.RULES, Asked(ask.document, request, is_count=path == _COUNT))
+    if script.strict_chat and path == "/v1/chat/completions":
+        return first(chat.RULES, Asked(ask.document, request))
+    return None

@@ -1,0 +1,52 @@
+"""Rules are asked in order, and the first that is broken is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from stoker.testing.record import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of Anthropic's; a plain text is one block."""
+
+    at: int
+    role: str
+    blocks: list[dict[str, Any]]
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [block for block in self.blocks if block["type"] == kind]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, as rules see it."""
+
+    document: dict[str, Any]
+    request: Recorded
+    is_count: bool = False
+    """Whether it only counts tokens."""
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """Only once the form of the messages was looked at."""
+        return [
+            Turn(at, one["role"], blocks_of(one["content"])) for at, one in enumerate(self.document.get("messages", ()))
+        ]
+
+
+Rule = Callable[[Asked], Iterator[str]]
+"""Says what is wrong; a rule may rely on what those before it looked at."""
+
+
+def first(rules: Sequence[Rule], asked: Asked) -> str | None:
+    """The first complaint."""
+    return next((why for rule in rules for why in rule(asked)), None)
+
+
+def blocks_of(content: Any) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
