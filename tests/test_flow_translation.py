@@ -277,7 +277,7 @@ async def test_an_ollama_request_without_messages_loads_the_model_and_says_so(st
     reply = await client.ask("POST", "/api/generate", {"model": "a"})
     assert (reply.status, reply.json()["done_reason"]) == (200, "load")
     assert stage.lines == []
-    assert stage.fleet.journal == ["start a"]
+    assert stage.fleet.journal == ["start a", "ready a"]
 
 
 @story(CHAT_ONLY, legacy="refuse")

@@ -107,6 +107,9 @@ class Tool(msgspec.Struct):
     strict: bool | None = None
     custom: bool = False
     grammar: Any = None
+    """As chat nests it."""
+    namespace: str = ""
+    """Responses groups tools; `name` then begins with the group's and a dot."""
 
 
 class Choice(StrEnum):

@@ -22,6 +22,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 def shaped(decoder: msgspec.json.Decoder[T], text: bytes | Raw, where: str) -> T:
     """The text in its shape. Raises ClientError 400 `bad_field` that names the place below `where`."""
     try:
+        if isinstance(text, bytes) and not text.isascii():
+            text.decode()  # what the decoder only skips has to be UTF-8 too: arguments, schemas
         return decoder.decode(text)
     except msgspec.ValidationError as error:
         found = str(error)

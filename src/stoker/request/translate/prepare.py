@@ -10,6 +10,7 @@ names, ids   as the target takes them
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,14 +18,14 @@ from msgspec.structs import replace
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Block, Call, Image, Prompt, Redacted, Result, Role, Text, Thinking, Turn
+from stoker.domain.prompt import Block, Call, Document, Image, Prompt, Redacted, Result, Role, Text, Thinking, Turn
 from stoker.request.translate.calls import short_id, short_name
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.thinking import OURS, Signer
 from stoker.request.translate.traits import Traits
 
 BILLING = "x-anthropic-billing-header"
-"""How the block begins in which Claude Code names its version and a hash of the request."""
+"""How the line begins in which Claude Code names its version and a hash of the request; a block of its own."""
 _NO_RESULT = "(no result: the call was not answered)"
 
 
@@ -51,7 +52,7 @@ def prepare(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
 
 def thinking(prompt: Prompt, fit: Fit) -> Prompt:
     """1. a seal of ours is opened  2. a signature of ours must fit its text  3. Anthropic takes only its own
-    4. to Messages of other makers all thinking is signed  5. elsewhere a signature means nothing
+    4. to Messages of other makers all thinking is signed by us  5. elsewhere a signature means nothing
     """
     if not any(isinstance(block, Thinking | Redacted) for turn in prompt.turns for block in turn.blocks):
         return prompt
@@ -84,15 +85,15 @@ def _thought(block: Thinking | Redacted, prompt: Prompt, fit: Fit) -> Block | No
             return block  # 3
         losses.add("thinking_unsigned")
         return None
-    if traits.dialect is Dialect.MESSAGES and not block.signature:
+    if traits.dialect is Dialect.MESSAGES and not block.signature.startswith(OURS):
         return Thinking(block.text, signer.sign(prompt.model, block.text))  # 4
     return block  # 5
 
 
-def _unsealed(opened: dict[str, object]) -> Thinking | Redacted:
+def _unsealed(opened: dict[str, str]) -> Thinking | Redacted:
     if redacted := opened.get("redacted"):
-        return Redacted(str(redacted))
-    return Thinking(str(opened.get("text", "")), str(opened.get("signature", "")))
+        return Redacted(redacted)
+    return Thinking(opened.get("text", ""), opened.get("signature", ""))
 
 
 # -- turns --------------------------------------------------------------------------------------------------------
@@ -106,10 +107,16 @@ def billing(prompt: Prompt, fit: Fit) -> Prompt:
     for turn in prompt.turns:
         kept = turn.blocks
         if turn.role is Role.SYSTEM:
-            kept = [block for block in kept if not (isinstance(block, Text) and block.text.startswith(BILLING))]
+            texts = (Text(unbilled(block.text)) if isinstance(block, Text) else block for block in kept)
+            kept = [block for block in texts if not (isinstance(block, Text) and not block.text)]
         if kept or not turn.blocks:
             turns.append(Turn(turn.role, kept))
     return replace(prompt, turns=turns)
+
+
+def unbilled(text: str) -> str:
+    """The text without that line."""
+    return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
 def results(prompt: Prompt, fit: Fit) -> Prompt:
@@ -138,27 +145,25 @@ def results(prompt: Prompt, fit: Fit) -> Prompt:
 
 
 def _answered(turn: Turn, wanted: list[Call], losses: Losses) -> Turn:
-    ids = {call.id for call in wanted}
-    found: dict[str, Result] = {}
+    open_calls = Counter(call.id for call in wanted)  # some engines give every call the same id
+    custom = {call.id for call in wanted if call.custom}
+    found: list[Block] = []
     rest: list[Block] = []
     for block in turn.blocks:
         if not isinstance(block, Result):
             rest.append(block)
-        elif block.id in ids and block.id not in found:
-            found[block.id] = block
+        elif open_calls[block.id]:
+            open_calls[block.id] -= 1
+            found.append(replace(block, custom=block.id in custom))
         else:
             losses.add("result_orphan")  # 2
             rest += _as_text(block)
     for call in wanted:
-        if call.id not in found:
+        if open_calls[call.id]:
+            open_calls[call.id] -= 1
             losses.add("result_missing")  # 1
-            found[call.id] = _missing(call)
-    ordered: list[Block] = [replace(result, custom=_is_custom(wanted, id)) for id, result in found.items()]
-    return Turn(Role.USER, ordered + rest)
-
-
-def _is_custom(calls: list[Call], id: str) -> bool:
-    return any(call.custom and call.id == id for call in calls)
+            found.append(_missing(call))
+    return Turn(Role.USER, found + rest)
 
 
 def _unanswered(wanted: list[Call], losses: Losses) -> list[Turn]:
@@ -178,47 +183,38 @@ def _as_text(result: Result) -> list[Block]:
 
 
 def system(prompt: Prompt, fit: Fit) -> Prompt:
-    """Behind a user's turn its text joins that turn: in the last result's if the turn holds nothing else, so that it
-    stays a turn of tools. Elsewhere it stays a turn where the template has one there, and joins the next user's where
-    not. Never to the front: that would change the prompt's beginning each time.
+    """1. those that open the conversation stay, as one turn where the template has only one
+    2. behind a user's turn its text joins that turn: in the last result's if the turn holds nothing else, so that it
+       stays a turn of tools
+    3. elsewhere it stays a turn where the template has one there
+    4. and is a turn of the user where not
+
+    Never to the front: that would change the prompt's beginning each time. Turns of the user in a row are one.
     """
     if not fit.traits.local:
         return prompt
+    keeps = fit.traits.system_turns == "keep"
     turns: list[Turn] = []
+    joined: Result | None = None
+    is_opening = True
     for turn in prompt.turns:
         last = turns[-1] if turns else None
-        if turn.role is not Role.SYSTEM or last is None or all(t.role is Role.SYSTEM for t in turns):
-            turns.append(turn)
-        elif last.role is Role.USER:
+        role = turn.role
+        is_opening = is_opening and role is Role.SYSTEM
+        if role is Role.SYSTEM and not is_opening and (not keeps or (last is not None and last.role is Role.USER)):
             fit.losses.add("system_turn")
-            turns[-1] = _joined(last, turn.blocks)
-        elif fit.traits.system_turns == "keep":
-            turns.append(turn)
-        else:
-            fit.losses.add("system_turn")
-            turns.append(Turn(Role.USER, turn.blocks))
-    return replace(prompt, turns=_merged(turns))
-
-
-def _joined(turn: Turn, blocks: list[Block]) -> Turn:
-    last = turn.blocks[-1] if turn.blocks else None
-    if isinstance(last, Result):
-        return Turn(turn.role, [*turn.blocks[:-1], replace(last, content=[*last.content, *blocks])])
-    return Turn(turn.role, [*turn.blocks, *blocks])
-
-
-def _merged(turns: list[Turn]) -> list[Turn]:
-    """A system turn that became a user's, in front of one, is one turn with it; its results come first."""
-    out: list[Turn] = []
-    for turn in turns:
-        last = out[-1] if out else None
-        if last is None or turn.role is not Role.USER or last.role is not Role.USER:
-            out.append(turn)
+            role = Role.USER
+        if last is None or role is not last.role or role is Role.ASSISTANT or (role is Role.SYSTEM and keeps):
+            turns.append(Turn(role, [*turn.blocks]))  # 3, 4
             continue
-        blocks = [*last.blocks, *turn.blocks]
-        first = [block for block in blocks if isinstance(block, Result)]
-        out[-1] = Turn(Role.USER, [*first, *(block for block in blocks if not isinstance(block, Result))])
-    return out
+        held = last.blocks[-1] if last.blocks and turn.role is Role.SYSTEM else None
+        if isinstance(held, Result):
+            if held is not joined:
+                last.blocks[-1] = joined = replace(held, content=[*held.content])
+            joined.content += turn.blocks  # 2
+        else:
+            last.blocks += turn.blocks  # 1, 2
+    return replace(prompt, turns=turns)
 
 
 # -- images, names, ids ---------------------------------------------------------------------------------------------
@@ -228,10 +224,10 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
     """Raises ClientError 400 `image_url_refused`."""
     if fit.traits.takes_image_urls:
         return prompt
-    for at, turn in enumerate(prompt.turns):
+    for turn in prompt.turns:
         for block in _flat(turn.blocks):
-            if isinstance(block, Image) and block.url:
-                raise refused_url(f"messages[{at}]")
+            if isinstance(block, Image | Document) and block.url:
+                raise refused_url("input" if prompt.dialect is Dialect.RESPONSES else "messages")
     return prompt
 
 

@@ -22,17 +22,19 @@ def refusal_of(status: int, body: bytes, retry_after: bytes = b"") -> StokerErro
         return error
     inner = found.get("error") if isinstance(found, dict) else None
     code = inner.get("code") if isinstance(inner, dict) else None
-    known = code if isinstance(code, str) and code.isidentifier() else "upstream_refused"
+    known = code if isinstance(code, str) and code.isascii() and code.isidentifier() else "upstream_refused"
     return ClientError(text, code=known[:64], status=status)
 
 
-def message_of(found: Any) -> str:
-    """OpenAI's and Anthropic's `error.message`, FastAPI's `detail`, and what others write."""
+def message_of(found: Any, depth: int = 4) -> str:
+    """OpenAI's and Anthropic's `error.message`, FastAPI's `detail` (a text, or a list with `msg`), and what others
+    write.
+    """
     if isinstance(found, str):
         return found[:MOST]
-    if not isinstance(found, dict):
+    if isinstance(found, list):
+        found = found[0] if found else None
+    if not isinstance(found, dict) or not depth:
         return ""
-    for name in ("error", "message", "detail"):
-        if text := message_of(found.get(name)):
-            return text
-    return ""
+    texts = (message_of(found.get(name), depth - 1) for name in ("error", "message", "detail", "msg"))
+    return next((text for text in texts if text), "")

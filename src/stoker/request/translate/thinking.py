@@ -12,13 +12,16 @@ import base64
 import binascii
 import hashlib
 import hmac
-from typing import Any
+
+from msgspec.json import decode
 
 from stoker.domain.prompt import Reasoning
-from stoker.request.translate.json_text import encode, loose
+from stoker.request.translate.json_text import encode
 
 OURS = "stoker1."
 """What every signature of ours begins with."""
+_SEALED = "sealed\0"
+"""What a seal's signature is over begins with: what a model thought is never taken for a seal."""
 _EFFORTS = ((2048, "low"), (8192, "medium"), (24576, "high"), (49152, "xhigh"))
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 49152, "max": 65536}
 _CLAUDE_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
@@ -59,20 +62,17 @@ class Signer:
         """A reasoning item's `encrypted_content`: what has to come back, and that nobody changed it."""
         kept = {"text": text, "signature": signature, "redacted": redacted}
         told = base64.urlsafe_b64encode(encode({name: value for name, value in kept.items() if value})).decode()
-        return f"{self.sign(model, told)}.{told}"
+        return f"{self.sign(model, _SEALED + told)}.{told}"
 
-    def open(self, sealed: str) -> dict[str, Any] | None:
+    def open(self, sealed: str) -> dict[str, str] | None:
         """`text`, `signature`, `redacted` of what `seal` made; None: not ours, or changed."""
         if not sealed.startswith(OURS):
             return None
         signature, _, told = sealed.rpartition(".")
-        if not self.fits(signature, told):
+        if not self.fits(signature, _SEALED + told):
             return None
-        try:
-            found = loose(base64.urlsafe_b64decode(told))
-        except (binascii.Error, ValueError):
-            return None
-        return found if isinstance(found, dict) else None
+        found: dict[str, str] = decode(base64.urlsafe_b64decode(told))  # as it was written, since it fits
+        return found
 
 
 class Signature:

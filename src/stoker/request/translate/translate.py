@@ -62,6 +62,8 @@ READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
     Dialect.MESSAGES: MessagesReader,
     Dialect.RESPONSES: ResponsesReader,
 }
+WHOLE = {Dialect.CHAT: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output"}
+"""The list in which a whole answer says what it says."""
 WRITE_ANSWER: dict[Dialect, Callable[[Asked, Losses], AnswerWriter]] = {
     Dialect.CHAT: ChatWriter,
     Dialect.MESSAGES: MessagesWriter,
@@ -110,8 +112,8 @@ class AnswerTranslator:
     """
 
     __slots__ = (
-        "_began", "_frames", "_is_over", "_pending", "_reader", "_restore", "_sequence", "_tokens", "_writer", "error",
-        "is_meaningful", "losses", "usage", "words",
+        "_began", "_frames", "_has_begun", "_is_over", "_pending", "_reader", "_restore", "_sequence", "_tokens",
+        "_whole", "_writer", "error", "is_meaningful", "losses", "usage", "words",
     )  # fmt: skip
     is_encoded = False
 
@@ -123,14 +125,18 @@ class AnswerTranslator:
         self.is_meaningful = False
         self.error: dict[str, Any] | None = None
         self._reader = READ_ANSWER[upstream](self.losses)
+        self._whole = WHOLE[upstream]
         self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
         custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
         self._restore = Restore(written.names, custom)
         self._sequence = Sequence()
         self._frames = FrameSplitter()
         self._tokens = Tokens()
-        self._began: Began | None = None
-        """Held until something follows it, so that it carries what is known of usage by then."""
+        self._began = Began("", "")
+        """Held until something follows it, so that it carries what is known of usage by then; some serves begin without
+        it.
+        """
+        self._has_begun = False
         self._pending = b""
         self._is_over = False
 
@@ -179,7 +185,7 @@ class AnswerTranslator:
     def whole(self, body: bytes) -> bytes:
         """An answer that was not streamed. Raises UpstreamError if it is none."""
         payload = loose(body)
-        if not isinstance(payload, dict) or is_error(payload):
+        if not isinstance(payload, dict) or is_error(payload) or not isinstance(payload.get(self._whole), list):
             raise UpstreamError("the serve's answer is none: its own log may say why", code="upstream_unusable")
         answer = self._reader.whole(payload)
         self._restore.whole(answer)
@@ -194,12 +200,12 @@ class AnswerTranslator:
                     self._note(restored)
                     if isinstance(restored, Began):
                         self._began = restored
-                    elif self._began is None:
+                    elif self._has_begun or isinstance(restored, Failed):
                         out.append(writer.write(restored))
                     elif not isinstance(restored, Counted):
-                        began, self._began = self._began, None
-                        began.tokens = self._tokens
-                        out += (writer.write(began), writer.write(restored))
+                        self._has_begun = True
+                        self._began.tokens = self._tokens
+                        out += (writer.write(self._began), writer.write(restored))
 
     def _note(self, event: Event) -> None:
         match event:

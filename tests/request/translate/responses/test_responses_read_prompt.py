@@ -380,15 +380,25 @@ def test_fields_of_a_tool_that_exist_nowhere_else_are_told() -> None:
     assert lost == ["tool_fields"]
 
 
-def test_the_tools_of_a_namespace_are_plain_tools() -> None:
+def test_the_tools_of_a_namespace_and_calls_of_them_are_named_with_it() -> None:
     inner = [{"type": "function", "name": "f", "parameters": {}}, {"type": "custom", "name": "g"}]
     tools = [
         {"type": "namespace", "name": "n", "description": "d", "tools": inner},
         {"type": "namespace", "name": "empty", "description": "d"},
     ]
     prompt, lost = read(tools=tools, input=[call(namespace="n")])
-    assert [tool.name for tool in prompt.tools] == ["f", "g"]
-    assert lost == ["tool_fields"]
+    assert [(tool.name, tool.namespace) for tool in prompt.tools] == [("n.f", "n"), ("n.g", "n")]
+    (called,) = prompt.turns[0].blocks
+    assert isinstance(called, Call)
+    assert called.name.startswith("n.")
+    assert lost == []
+
+
+def test_a_namespace_holds_no_other() -> None:
+    tool: dict[str, Any] = {"type": "function", "name": "f", "parameters": {}}
+    for _ in range(2):
+        tool = {"type": "namespace", "name": "n", "description": "d", "tools": [tool]}
+    assert read(tools=[tool])[1] == ["server_tools"]
 
 
 def test_a_tool_without_a_name_is_refused() -> None:

@@ -343,7 +343,7 @@ def test_a_response_repeats_its_request_in_its_own_words() -> None:
         "parallel_tool_calls": False,
         "reasoning": {"effort": "high", "summary": "auto"},
         "temperature": 0.5,
-        "text": {"format": {"type": "json_schema", "name": "n", "schema": {"a": 1}, "strict": True}, "verbosity": "low"},
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": {}, "strict": True}, "verbosity": "low"},
         "tool_choice": {"type": "custom", "name": "p"},
         "tools": [
             {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True},
@@ -382,6 +382,20 @@ def test_every_form_and_choice_can_be_repeated() -> None:
         assert response["instructions"] is None
         assert response["text"] == {"format": {"type": "json_object"}}
         assert response["reasoning"] == {"effort": "low", "summary": None}
+
+
+def test_a_schema_that_the_client_wrote_in_lines_does_not_break_its_event() -> None:
+    schema = {"type": "object", "properties": {"a": {"description": "line\n\ntwo"}}}
+    request = {
+        "model": "m",
+        "input": "hi",
+        "text": {"format": {"type": "json_schema", "name": "n", "schema": schema}},
+        "tools": [{"type": "function", "name": "f", "parameters": schema}],
+    }
+    body = json.dumps(request, indent=2).replace("\n", "\r\n").encode()
+    _, found = stream([Text("Hi")], prompt=read_prompt(body, Losses()))
+    for response in (found[0]["response"], found[-1]["response"]):
+        assert response["tools"][0]["parameters"] == response["text"]["format"]["schema"] == schema
 
 
 def test_usage_is_whole_or_null() -> None:

@@ -2,7 +2,8 @@
 
     1. thinking, text or a refusal comes    -> in the open block of its kind, else it closes what is open and opens one
     2. a piece of a call comes              -> in that call: by its index; without one by its id; else the last call
-    3. a call begins while another is open  -> the other closes if its arguments are complete JSON, else both stay open
+    3. a call begins while another is open  -> the other closes if its arguments are complete JSON, else both stay open;
+                                               one that the engine gave no id gets one
     4. `[DONE]`, or the connection's end    -> everything closes; the reason, then the end
 
 Thinking is read under both its names. Usage is a total wherever it stands.
@@ -10,7 +11,7 @@ Thinking is read under both its names. Usage is a total wherever it stands.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Answer,
@@ -36,42 +37,65 @@ from stoker.request.translate.json_text import encode
 
 STOPS = {
     "stop": Stop.END, "length": Stop.LENGTH, "tool_calls": Stop.CALLS, "function_call": Stop.CALLS,
-    "content_filter": Stop.FILTERED, "eos": Stop.END, "abort": Stop.END,
+    "content_filter": Stop.FILTERED, "model_length": Stop.CONTEXT, "eos": Stop.END, "abort": Stop.END,
 }  # fmt: skip
 MOST_CALLS = 1024
 """Calls of one answer; what is beyond is dropped."""
 
 
+class _Piece(NamedTuple):
+    """Of a call: what one delta says of it, or the whole call."""
+
+    place: int | None
+    """Its index among the answer's calls."""
+    id: str
+    name: str
+    text: str
+    """Of its arguments."""
+    is_custom: bool
+
+
 class _Call:
-    __slots__ = ("arguments", "at", "balance", "id", "is_closed", "name")
+    __slots__ = ("arguments", "at", "balance", "id", "is_closed", "is_custom", "name")
 
     def __init__(self, id: str) -> None:
         self.at: int | None = None
         """None: its name has not come yet."""
         self.id = id
         self.name = ""
+        self.is_custom = False
         self.arguments: list[str] = []
         """What came before the name."""
         self.balance = Balance()
         self.is_closed = False
 
+    def is_complete(self) -> bool:
+        """Whether its arguments are; of a custom tool nobody knows before its end."""
+        return not self.is_custom and self.balance.is_complete()
+
 
 class AnswerReader:
     """See the module's docstring."""
 
-    __slots__ = ("_began", "_by_index", "_finish", "_is_over", "_kind", "_last", "_next", "_open", "_order", "losses")
+    __slots__ = (
+        "_began", "_by_id", "_by_index", "_finish", "_id", "_is_over", "_kind", "_last", "_next", "_open", "_order",
+        "losses",
+    )  # fmt: skip
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
         self._began = False
+        self._id = ""
         self._open: int | None = None
         """The open block that is no call."""
         self._kind: Kind | None = None
         self._next = 0
         self._by_index: dict[int, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
         self._order: list[_Call] = []
         self._last: _Call | None = None
-        self._finish: tuple[Stop, str | None] | None = None
+        self._finish: tuple[str, Any] | None = None
+        """The reason, and the stop string or token that goes with it."""
         self._is_over = False
 
     def read(self, payload: dict[str, Any]) -> list[Event]:
@@ -83,7 +107,8 @@ class AnswerReader:
         out: list[Event] = []
         if not self._began:
             self._began = True
-            out.append(Began(_text(payload.get("id")), _text(payload.get("model"))))
+            self._id = _text(payload.get("id"))
+            out.append(Began(self._id, _text(payload.get("model"))))
         choices = payload.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
         if choice is not None and choice.get("index") in (0, None):
@@ -92,7 +117,7 @@ class AnswerReader:
                 self._delta(delta, out)
             reason = choice.get("finish_reason")
             if isinstance(reason, str) and reason:
-                self._finish = stop_of(reason, choice.get("stop_reason"), bool(self._order))
+                self._finish = reason, matched_of(choice)
         tokens = tokens_of(payload)
         if tokens is not None:
             out.append(Counted(tokens))
@@ -109,8 +134,7 @@ class AnswerReader:
                 self._name(call, out)
             if not call.is_closed:
                 out.append(Closed(call.at or 0))
-        stop, sequence = self._finish
-        out += (Finished(stop, sequence), Ended())
+        out += (Finished(*stop_of(*self._finish, bool(self._order))), Ended())
         return out
 
     def whole(self, payload: dict[str, Any]) -> Answer:
@@ -126,12 +150,15 @@ class AnswerReader:
             answer.blocks.append(Text(text))
         if refusal := _text(message.get("refusal")):
             answer.blocks.append(Refusal(refusal))
-        calls = [_whole_call(call) for call in _list(message.get("tool_calls"))]
+        calls = _list(message.get("tool_calls"))
         if isinstance(message.get("function_call"), dict):
-            calls.append(_whole_call({"function": message["function_call"]}))
-        answer.blocks += calls
+            calls.append({"function": message["function_call"]})
+        for call in calls:
+            piece = _piece(call)
+            id = piece.id or made_id(answer.id, len(answer.blocks))
+            answer.blocks.append(Call(id, piece.name, piece.text, piece.is_custom))
         reason = _text(choice.get("finish_reason")) or "stop"
-        answer.stop, answer.sequence = stop_of(reason, choice.get("stop_reason"), bool(calls))
+        answer.stop, answer.sequence = stop_of(reason, matched_of(choice), bool(calls))
         answer.tokens = tokens_of(payload) or Tokens()
         return answer
 
@@ -145,9 +172,9 @@ class AnswerReader:
         if refusal := _text(delta.get("refusal")):
             self._say(Kind.REFUSAL, refusal, out)
         for call in _list(delta.get("tool_calls")):
-            self._call(call, out)
+            self._call(_piece(call), out)
         if isinstance(delta.get("function_call"), dict):
-            self._call({"index": 0, "function": delta["function_call"]}, out)
+            self._call(_piece({"index": 0, "function": delta["function_call"]}), out)
 
     def _say(self, kind: Kind, text: str, out: list[Event]) -> None:
         if self._kind is not kind:
@@ -163,61 +190,60 @@ class AnswerReader:
             out.append(Closed(self._open))
             self._open = self._kind = None
 
-    def _call(self, piece: dict[str, Any], out: list[Event]) -> None:
+    def _call(self, piece: _Piece, out: list[Event]) -> None:
         call = self._find(piece, out)
         if call is None:
             return
-        function = piece.get("function")
-        function = function if isinstance(function, dict) else {}
-        name, arguments = _text(function.get("name")), function.get("arguments")
-        text = arguments if isinstance(arguments, str) else _object_text(arguments)
-        if name and call.at is None:
-            call.name = name
+        if piece.id and not call.id:
+            self._known(call, piece.id)
+        if piece.name and call.at is None:
+            call.name, call.is_custom = piece.name, piece.is_custom
             self._name(call, out)
-        if not text or call.is_closed:
+        if not piece.text or call.is_closed:
             return
-        call.balance.feed(text)
+        call.balance.feed(piece.text)
         if call.at is None:
-            call.arguments.append(text)
+            call.arguments.append(piece.text)
         else:
-            out.append(Grew(call.at, text))
+            out.append(Grew(call.at, piece.text))
 
-    def _find(self, piece: dict[str, Any], out: list[Event]) -> _Call | None:
-        """The call that a piece belongs to; a new one where it begins one."""
-        index, id = piece.get("index"), _text(piece.get("id"))
-        last = self._last
-        if type(index) is int:
-            call = self._by_index.get(index)
-            if call is not None and not self._is_another(call, id, piece):
-                return call
-        elif last is not None and (not id or id == last.id) and not self._is_another(last, id, piece):
-            return last
+    def _find(self, piece: _Piece, out: list[Event]) -> _Call | None:
+        """The call that a piece belongs to; a new one where it begins one. None: it belongs to none."""
+        if piece.place is not None:
+            call = self._by_index.get(piece.place)
+        else:
+            call = self._by_id.get(piece.id) if piece.id else self._last
+        if call is not None and not _is_another(call, piece):
+            return call
+        if not (piece.id or piece.name or piece.text):
+            return None
+        self._last = None
         if len(self._order) >= MOST_CALLS:
             return None
         self._close(out)
         self._close_complete(out)
-        call = self._last = _Call(id)
+        call = self._last = _Call("")
         self._order.append(call)
-        self._by_index[index if type(index) is int else -len(self._order)] = call
+        self._known(call, piece.id)
+        if piece.place is not None:
+            self._by_index[piece.place] = call
         return call
 
-    def _is_another(self, call: _Call, id: str, piece: dict[str, Any]) -> bool:
-        """Some engines give all calls one index: a new id and a name, behind complete arguments, is a new call."""
-        function = piece.get("function")
-        named = isinstance(function, dict) and bool(function.get("name"))
-        return bool(id) and bool(call.id) and id != call.id and named and call.balance.is_complete()
+    def _known(self, call: _Call, id: str) -> None:
+        call.id = id
+        self._by_id[id] = call
 
     def _name(self, call: _Call, out: list[Event]) -> None:
         """Its name is known: the block opens, with what came before."""
         call.at = self._place()
-        out.append(Opened(call.at, Kind.CALL, call.id, call.name))
+        out.append(Opened(call.at, Kind.CALL, call.id or made_id(self._id, call.at), call.name, call.is_custom))
         if call.arguments:
             out.append(Grew(call.at, "".join(call.arguments)))
 
     def _close_complete(self, out: list[Event]) -> None:
         """Something else begins: calls with complete arguments are over, others may go on later."""
         for call in self._order[-2:]:
-            if call.at is not None and not call.is_closed and call.balance.is_complete():
+            if call.at is not None and not call.is_closed and call.is_complete():
                 call.is_closed = True
                 out.append(Closed(call.at))
 
@@ -226,12 +252,24 @@ class AnswerReader:
         return self._next - 1
 
 
-def stop_of(reason: str, stop_reason: Any, has_calls: bool) -> tuple[Stop, str | None]:
-    """Why it ended, and the stop string that vLLM names. Engines that say `stop` after calls mean the calls."""
-    if isinstance(stop_reason, str) and reason == "stop":
-        return Stop.SEQUENCE, stop_reason
+def stop_of(reason: str, matched: Any, has_calls: bool) -> tuple[Stop, str | None]:
+    """Why it ended, and the stop string that came. Engines that say `stop` after calls mean the calls."""
     stop = STOPS.get(reason, Stop.END)
-    return (Stop.CALLS if has_calls and stop is Stop.END else stop), None
+    if stop is Stop.END and has_calls:
+        return Stop.CALLS, None
+    if reason == "stop" and isinstance(matched, str):
+        return Stop.SEQUENCE, matched
+    return stop, None
+
+
+def matched_of(choice: dict[str, Any]) -> Any:
+    """Which stop string (or token) came: `stop_reason` (vLLM), `matched_stop` (SGLang)."""
+    return choice.get("stop_reason", choice.get("matched_stop"))
+
+
+def made_id(answer: str, at: int) -> str:
+    """An id for a call that has none: of the answer's id and the call's place in it."""
+    return f"call_{answer}_{at}" if answer else f"call_{at}"
 
 
 def thinking_of(message: dict[str, Any]) -> str:
@@ -273,15 +311,26 @@ def tokens_of(payload: dict[str, Any]) -> Tokens | None:
     return None
 
 
-def _whole_call(call: dict[str, Any]) -> Call:
-    custom = call.get("custom")
-    if isinstance(custom, dict):
-        return Call(_text(call.get("id")), _text(custom.get("name")), _text(custom.get("input")), custom=True)
-    function = call.get("function")
-    function = function if isinstance(function, dict) else {}
-    arguments = function.get("arguments")
-    text = arguments if isinstance(arguments, str) else _object_text(arguments)
-    return Call(_text(call.get("id")), _text(function.get("name")), text)
+def _piece(call: dict[str, Any]) -> _Piece:
+    custom, function, index = call.get("custom"), call.get("function"), call.get("index")
+    is_custom = isinstance(custom, dict)
+    inner: dict[str, Any] = next((value for value in (custom, function) if isinstance(value, dict)), {})
+    given = inner.get("input" if is_custom else "arguments")
+    text = given if isinstance(given, str) else _object_text(given)
+    index = index if type(index) is int else None
+    return _Piece(index, _text(call.get("id")), _text(inner.get("name")), text, is_custom)
+
+
+def _is_another(call: _Call, piece: _Piece) -> bool:
+    """Whether a piece that seems to belong to a call begins another one, since some engines give all calls one index,
+    or leave indexes and ids out: one with a name, and with another id and name; or, behind complete arguments, with
+    another id, or without one but with arguments of its own.
+    """
+    if not piece.name:
+        return False
+    if piece.id and call.id:
+        return piece.id != call.id and (call.name not in ("", piece.name) or call.is_complete())
+    return call.is_complete() and bool(piece.text.strip())
 
 
 def _object_text(value: Any) -> str:

@@ -45,6 +45,8 @@ class _Part(msgspec.Struct):
     image_url: str | dict[str, Any] | None = None
     input_audio: dict[str, Any] | None = None
     file: dict[str, Any] | None = None
+    prompt_cache_breakpoint: Any = None
+    cache_control: Any = None
 
 
 class _Function(msgspec.Struct):
@@ -161,6 +163,8 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.
     turns: list[Turn] = []
     for at, raw in enumerate(asked.messages):
         _add(turns, raw, f"messages[{at}]", losses, error_prefix)
+    for turn in turns:
+        _order(turn, losses)
     limit = asked.max_completion_tokens if asked.max_completion_tokens is not None else asked.max_tokens
     stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
     settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
@@ -188,7 +192,7 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: 
     if role is None:
         text = f"'{where}.role' is {message.role[:40]!r}: system, developer, user, assistant or tool is expected"
         raise ClientError(text, code="bad_field", param=f"{where}.role")
-    if message.name is not None and message.role != "function":
+    if message.name is not None and message.role not in ("tool", "function"):
         losses.add("name")
     if message.role in ("tool", "function"):
         blocks: list[Block] = [_result(message, where, losses, error_prefix)]
@@ -200,6 +204,14 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: 
         turns[-1].blocks += blocks
     else:
         turns.append(Turn(role, blocks))
+
+
+def _order(turn: Turn, losses: Losses) -> None:
+    """A user's results come first."""
+    results = [block for block in turn.blocks if isinstance(block, Result)]
+    if any(not isinstance(block, Result) for block in turn.blocks[: len(results)]):
+        losses.add("result_order")
+        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
 
 
 def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
@@ -252,6 +264,8 @@ def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> lis
 
 def _block(raw: Raw, where: str, losses: Losses) -> Block:
     part = shaped(_part, raw, where)
+    if part.prompt_cache_breakpoint is not None or part.cache_control is not None:
+        losses.add("cache_control")
     match part.type:
         case "text" | "input_text" | "output_text":
             return Text(part.text or "")
@@ -333,7 +347,8 @@ def _allowed(given: Any) -> ToolChoice:
         raise ClientError(f"'{where}.tools' must be a list", code="bad_field", param=where)
     names = []
     for at, tool in enumerate(tools):
-        inner = tool.get(tool.get("type", "function"), tool) if isinstance(tool, dict) else {}
+        kind = tool.get("type", "function") if isinstance(tool, dict) else None
+        inner = tool.get(kind, tool) if isinstance(kind, str) else None
         names.append(_string(inner.get("name") if isinstance(inner, dict) else None, f"{where}.tools[{at}]"))
     mode = Choice.REQUIRED if given.get("mode") == "required" else Choice.AUTO
     return ToolChoice(mode, allowed=names)

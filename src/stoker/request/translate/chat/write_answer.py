@@ -7,6 +7,7 @@ from typing import Any
 from stoker.domain.answer import (
     Answer,
     Began,
+    Closed,
     Counted,
     Ended,
     Event,
@@ -40,7 +41,18 @@ class AnswerWriter:
 
     content_type = b"text/event-stream; charset=utf-8"
 
-    __slots__ = ("_asked", "_call", "_calls", "_finish", "_head", "_kind", "_tail", "_tokens", "losses")
+    __slots__ = (
+        "_asked",
+        "_calls",
+        "_finish",
+        "_head",
+        "_is_custom",
+        "_is_empty",
+        "_kind",
+        "_tail",
+        "_tokens",
+        "losses",
+    )
 
     def __init__(self, asked: Asked, losses: Losses) -> None:
         self.losses = losses
@@ -50,6 +62,9 @@ class AnswerWriter:
         self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
         self._kind: Kind | None = None
         self._calls = -1
+        self._is_custom = False
+        self._is_empty = False
+        """The open call is of a function, and nothing of its arguments has come."""
         self._tokens = Tokens()
         self._finish: Finished | None = None
 
@@ -62,6 +77,8 @@ class AnswerWriter:
             case Began():
                 self._begin(event)
                 return self._chunk({"role": "assistant", "content": ""})
+            case Closed() if self._is_empty:
+                return self._grow("{}")
             case Counted(tokens=tokens):
                 self._tokens.update(tokens)
             case Signed(signature=signature):
@@ -100,7 +117,7 @@ class AnswerWriter:
                 case Refusal(text=text):
                     message["refusal"] = (message["refusal"] or "") + text
                 case Call():
-                    calls.append(_call(block))
+                    calls.append(_call(block, "{}"))
         if texts:
             message["content"] = "".join(texts)
         if thoughts:
@@ -132,9 +149,9 @@ class AnswerWriter:
         if kind is not Kind.CALL:
             return b""
         self._calls += 1
-        call: dict[str, Any] = {"index": self._calls, "id": event.id, "type": "function"}
-        call["function"] = {"name": event.name, "arguments": ""}
-        return self._chunk({"tool_calls": [call]})
+        self._is_custom, self._is_empty = event.custom, not event.custom
+        call = _call(Call(event.id, event.name, "", event.custom), "")
+        return self._chunk({"tool_calls": [{"index": self._calls, **call}]})
 
     def _grow(self, text: str) -> bytes:
         match self._kind:
@@ -145,7 +162,9 @@ class AnswerWriter:
             case Kind.REFUSAL:
                 return self._chunk({"refusal": text})
             case Kind.CALL:
-                return self._chunk({"tool_calls": [{"index": self._calls, "function": {"arguments": text}}]})
+                self._is_empty = False
+                more = {"custom": {"input": text}} if self._is_custom else {"function": {"arguments": text}}
+                return self._chunk({"tool_calls": [{"index": self._calls, **more}]})
         return b""
 
     def _thought(self, text: str) -> dict[str, Any]:
@@ -186,7 +205,9 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
     return out
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _call(call: Call, nothing: str) -> dict[str, Any]:
+    """`nothing`: how arguments are written that are not there."""
     if call.custom:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+    function = {"name": call.name, "arguments": call.arguments or nothing}
+    return {"id": call.id, "type": "function", "function": function}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Audio,
     Block,
@@ -20,17 +21,16 @@ from stoker.domain.prompt import (
     Text,
     Thinking,
     Tool,
+    ToolChoice,
     Turn,
 )
 from stoker.request.translate import media
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, encode, loose
+from stoker.request.translate.json_text import encode
+from stoker.request.translate.schemas import INPUT, typed
 from stoker.request.translate.thinking import effort_of, is_on
 from stoker.request.translate.traits import Traits
 
-_OPEN_SCHEMA = Raw(b'{"type":"object","properties":{}}')
-_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
-"""Of a function that stands for a custom tool."""
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
                "top_logprobs")  # fmt: skip
 _LOCAL = ("top_k", "min_p", "chat_template_kwargs")
@@ -42,7 +42,7 @@ _CLOUD = ("user", "metadata", "service_tier", "store", "prediction", "verbosity"
 
 
 def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
-    """The document to send."""
+    """The document to send. Raises ClientError 400 where it holds the address of a document."""
     messages: list[dict[str, Any]] = []
     for turn in prompt.turns:
         messages += _messages(turn, traits, losses)
@@ -73,7 +73,7 @@ def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, An
 
 def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]]:
     if turn.role is Role.SYSTEM:
-        return [{"role": "system", "content": "\n\n".join(_texts(turn.blocks))}]
+        return [{"role": "system", "content": _system(turn.blocks, traits, losses)}]
     if turn.role is Role.ASSISTANT:
         return [_assistant(turn.blocks, traits, losses)]
     out: list[dict[str, Any]] = []
@@ -90,27 +90,38 @@ def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]
     return out
 
 
+def _system(blocks: list[Block], traits: Traits, losses: Losses) -> Any:
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    if len(texts) == len(blocks):
+        return "\n\n".join(texts)
+    return [_part(block, traits, losses) for block in blocks]
+
+
 def _result(result: Result, traits: Traits, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The tool message, and what of the result has to follow in the user's."""
     texts: list[str] = []
-    pictures: list[dict[str, Any]] = []
+    inside: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for block in result.content:
-        if isinstance(block, Image):
-            pictures.append(_part(block, traits, losses))
+        part = _part(block, traits, losses)
+        if part["type"] == "text":
+            texts.append(part["text"])
+        elif part["type"] == "image_url" and traits.tool_images:
+            inside.append(part)
         else:
-            texts.append(_part(block, traits, losses).get("text", ""))
+            shown.append(part)
     text = "\n".join(texts)
     if result.is_error:
         losses.add("result_error")
         text = traits.error_prefix + text
     content: Any = text
-    if pictures and traits.tool_images:
-        content = [{"type": "text", "text": text}, *pictures] if text else pictures
-        pictures = []
-    elif pictures:
+    if inside:
+        content = [{"type": "text", "text": text}, *inside] if text else inside
+    if shown:
         losses.add("result_image")
-        pictures.insert(0, {"type": "text", "text": f"(image from tool {result.id})"})
-    return {"role": "tool", "tool_call_id": result.id, "content": content}, pictures
+        word = "image" if all(part["type"] == "image_url" for part in shown) else "file"
+        shown.insert(0, {"type": "text", "text": f"({word} from tool {result.id})"})
+    return {"role": "tool", "tool_call_id": result.id, "content": content}, shown
 
 
 def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str, Any]:
@@ -126,7 +137,7 @@ def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str,
                 thoughts.append(text)
             case Redacted():
                 losses.add("thinking_redacted")
-            case Refusal(text=text):
+            case Refusal(text=text) if not traits.local:
                 refusals.append(text)
             case Call():
                 calls.append(_call(block, traits, losses))
@@ -164,6 +175,7 @@ def _part(block: Block, traits: Traits, losses: Losses) -> dict[str, Any]:
         case Text(text=text):
             return {"type": "text", "text": text}
         case Refusal(text=text):
+            losses.add("refusal")
             return {"type": "text", "text": text}
         case Image():
             url: dict[str, Any] = {"url": media.to_url(block)}
@@ -174,6 +186,7 @@ def _part(block: Block, traits: Traits, losses: Losses) -> dict[str, Any]:
             return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
         case Document():
             return _document(block, traits, losses)
+    losses.add("foreign_block")  # thinking, a call or a result where nobody may say such a thing
     return {"type": "text", "text": ""}
 
 
@@ -182,6 +195,9 @@ def _document(document: Document, traits: Traits, losses: Losses) -> dict[str, A
     if text is not None:
         losses.add("document")
         return {"type": "text", "text": f"{document.title}\n{text}" if document.title else text}
+    if document.url:
+        text = "a document is given by its address, which chat cannot pass on: send it as base64, or as text"
+        raise ClientError(text, code="bad_field")
     file = {"filename": document.title or "document", "file_data": f"data:{document.media_type};base64,{document.data}"}
     return {"type": "file", "file": file}
 
@@ -193,39 +209,38 @@ def _short(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return str(parts[0]["text"]) if len(parts) == 1 and parts[0]["type"] == "text" else parts
 
 
-def _texts(blocks: list[Block]) -> list[str]:
-    return [block.text for block in blocks if isinstance(block, Text)]
-
-
 # -- tools ------------------------------------------------------------------------------------------------------
 
 
 def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
     choice = prompt.tool_choice
     tools = prompt.tools
-    if choice is not None and choice.allowed is not None and traits.local:
+    allowed = None if choice is None or choice.allowed is None else frozenset(choice.allowed)
+    if allowed is not None and traits.local:
         losses.add("allowed_tools")
-        tools = [tool for tool in tools if tool.name in choice.allowed]
+        tools = [tool for tool in tools if tool.name in allowed]
     if not tools:
         if prompt.parallel_calls is not None:
             losses.add("parallel_calls")
         return
     out["tools"] = [_tool(tool, traits, losses) for tool in tools]
     if choice is not None:
-        out["tool_choice"] = _choice(choice.mode, choice.name, prompt, traits)
-        if choice.allowed is not None and not traits.local:
-            allowed = [{"type": "function", "function": {"name": name}} for name in choice.allowed]
-            mode = "required" if choice.mode is Choice.REQUIRED else "auto"
-            out["tool_choice"] = {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}}
+        out["tool_choice"] = _choice(choice, prompt, traits)
     if prompt.parallel_calls is not None:
         out["parallel_tool_calls"] = prompt.parallel_calls
 
 
-def _choice(mode: Choice, name: str, prompt: Prompt, traits: Traits) -> Any:
-    if mode is not Choice.NAMED:
-        return mode.value
-    custom = traits.custom_tools and any(tool.custom and tool.name == name for tool in prompt.tools)
-    kind = "custom" if custom else "function"
+def _choice(choice: ToolChoice, prompt: Prompt, traits: Traits) -> Any:
+    customs = {tool.name for tool in prompt.tools if tool.custom and traits.custom_tools}
+    if choice.allowed is not None and not traits.local:
+        allowed = [_named(name, customs) for name in choice.allowed]
+        mode = "required" if choice.mode is Choice.REQUIRED else "auto"
+        return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": allowed}}
+    return _named(choice.name, customs) if choice.mode is Choice.NAMED else choice.mode.value
+
+
+def _named(name: str, customs: set[str]) -> dict[str, Any]:
+    kind = "custom" if name in customs else "function"
     return {"type": kind, kind: {"name": name}}
 
 
@@ -240,24 +255,10 @@ def _tool(tool: Tool, traits: Traits, losses: Losses) -> dict[str, Any]:
         losses.add("custom_tool")
         if tool.grammar is not None:
             losses.add("grammar")
-    function["parameters"] = _INPUT_SCHEMA if tool.custom else typed(tool.schema)
+    function["parameters"] = INPUT if tool.custom else typed(tool.schema)
     if tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}
-
-
-def typed(schema: Raw | None) -> Raw | dict[str, Any]:
-    """A schema of arguments, byte for byte unless it lacks its type."""
-    if schema is None:
-        return _OPEN_SCHEMA
-    found = loose(schema)
-    if not isinstance(found, dict) or "type" in found or not _is_plain(found):
-        return schema
-    return {"type": "object", **found}
-
-
-def _is_plain(schema: dict[str, Any]) -> bool:
-    return not any(name in schema for name in ("$ref", "anyOf", "oneOf", "allOf"))
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

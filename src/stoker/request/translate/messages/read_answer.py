@@ -157,19 +157,20 @@ class AnswerReader:
         if known is kind:
             return [Grew(at, text)]
         if known is Kind.CALL:
-            self._next += 1
-            at = self._next - 1
+            at = self._number()
             return [Opened(at, kind), Grew(at, text), Closed(at)]
         out = self._close(index)
         at = self._place(index, kind)
         return [*out, Opened(at, kind), Grew(at, text)]
 
     def _place(self, index: int, kind: Kind | None) -> int:
-        at = self._next
-        self._next += 1
-        self._open[index] = _Block(at, kind)
+        block = self._open[index] = _Block(self._number(), kind)
         self._has_calls = self._has_calls or kind is Kind.CALL
-        return at
+        return block.at
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next - 1
 
     def _close(self, index: int) -> list[Event]:
         block = self._open.pop(index, None)

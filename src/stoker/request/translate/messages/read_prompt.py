@@ -204,9 +204,7 @@ def _results_first(turn: Turn, losses: Losses) -> None:
         turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
 
 
-def _content(
-    content: str | list[Raw] | None, where: str, losses: Losses, said: frozenset[type[Block]]
-) -> list[Block]:
+def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: frozenset[type[Block]]) -> list[Block]:
     """`said`: what may stand here; of anything else nobody could make sense."""
     if content is None:
         return []

@@ -25,12 +25,10 @@ from stoker.domain.prompt import (
 )
 from stoker.request.translate.calls import as_object, spelt_id
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, loose
+from stoker.request.translate.schemas import INPUT, typed
 from stoker.request.translate.thinking import budget_of, claude_effort_of, is_on
 from stoker.request.translate.traits import Traits
 
-_OPEN_SCHEMA = Raw(b'{"type":"object","properties":{}}')
-_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")
 _LOCAL = ("min_p", "seed", "frequency_penalty", "presence_penalty", "repetition_penalty", "chat_template_kwargs")
@@ -182,20 +180,10 @@ def _tool(tool: Tool, losses: Losses) -> dict[str, Any]:
         losses.add("custom_tool")
         if tool.grammar is not None:
             losses.add("grammar")
-    out["input_schema"] = _INPUT_SCHEMA if tool.custom else _typed(tool.schema)
+    out["input_schema"] = INPUT if tool.custom else typed(tool.schema, insists=True)
     if tool.strict is not None:
         out["strict"] = tool.strict
     return out
-
-
-def _typed(schema: Raw | None) -> Raw | dict[str, Any]:
-    """Messages wants `type: object` whatever else the schema says."""
-    if schema is None:
-        return _OPEN_SCHEMA
-    found = loose(schema)
-    if isinstance(found, dict) and found.get("type") == "object":
-        return schema
-    return {"type": "object", **(found if isinstance(found, dict) else {})} | {"type": "object"}
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ from stoker.request.translate import media
 from stoker.request.translate.calls import read_id
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import Raw, is_there, shaped
-from stoker.request.translate.responses.tools import read_choice, read_tools
+from stoker.request.translate.responses.tools import qualified, read_choice, read_tools
 from stoker.request.translate.traits import Traits
 
 _NONE = Raw()
@@ -254,10 +254,9 @@ class _Turns:
 
     def _call(self, raw: Raw, where: str, custom: bool) -> Call:
         call = shaped(_call_item, raw, where)
-        if call.namespace:
-            self._losses.add("tool_fields")
+        name = qualified(call.namespace or "", call.name or "")
         arguments = call.input or "" if custom else _arguments(call.arguments, f"{where}.arguments")
-        return Call(read_id(call.call_id or call.id or ""), call.name or "", arguments, custom)
+        return Call(read_id(call.call_id or call.id or ""), name, arguments, custom)
 
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
         given = shaped(_call_item, raw, where)

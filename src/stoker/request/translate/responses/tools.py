@@ -28,6 +28,8 @@ class _Tool(msgspec.Struct):
 
 
 _TOOL_FIELDS = {"type", *(field.encode_name for field in msgspec.structs.fields(_Tool))}
+_CALLED = ("function", "custom")
+"""Kinds of tools that the client runs; a namespace holds such ones, and no other namespace."""
 _kind = msgspec.json.Decoder(_Kind)
 _tool_item = msgspec.json.Decoder(_Tool)
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -36,27 +38,35 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 # -- read ---------------------------------------------------------------------------------------------------------
 
 
-def read_tools(given: list[Raw], where: str, losses: Losses) -> list[Tool]:
+def qualified(namespace: str, name: str) -> str:
+    """The name of a tool among all of them."""
+    return f"{namespace}.{name}" if namespace else name
+
+
+def read_tools(given: list[Raw], where: str, losses: Losses, namespace: str = "") -> list[Tool]:
     """The tools that the client runs. `where`: their place in the request. Raises ClientError 400."""
+    kinds = _CALLED if namespace else (*_CALLED, "namespace")
     tools: list[Tool] = []
     for at, raw in enumerate(given):
         place = f"{where}[{at}]"
         kind = shaped(_kind, raw, place).type
-        if kind not in ("function", "custom", "namespace"):
+        if kind not in kinds:
             losses.add("server_tools")  # the vendor runs it, or knows its schema by heart
             continue
         tool = shaped(_tool_item, raw, place)
-        if kind == "namespace" or _has_more(raw, place):
+        if _has_more(raw, place):
             losses.add("tool_fields")
-        if kind == "namespace":
-            tools += read_tools(tool.tools or [], f"{place}.tools", losses)
-        elif not tool.name:
+        if not tool.name:
             raise ClientError(f"'{place}.name' is missing", code="bad_field", param=f"{place}.name")
+        name = qualified(namespace, tool.name)
+        if kind == "namespace":
+            tools += read_tools(tool.tools or [], f"{place}.tools", losses, tool.name)
         elif kind == "custom":
-            tools.append(Tool(tool.name, tool.description, custom=True, grammar=_nested(tool.format)))
+            grammar = _nested(tool.format)
+            tools.append(Tool(name, tool.description, custom=True, grammar=grammar, namespace=namespace))
         else:
             schema = tool.parameters if is_there(tool.parameters) else None
-            tools.append(Tool(tool.name, tool.description, schema, tool.strict))
+            tools.append(Tool(name, tool.description, schema, tool.strict, namespace=namespace))
     return tools
 
 
@@ -88,7 +98,7 @@ def read_choice(given: str | dict[str, Any] | None, losses: Losses) -> ToolChoic
             raise ClientError(text, code="bad_field", param="tool_choice")
         return ToolChoice(Choice(given))
     kind = given.get("type")
-    if kind in ("function", "custom"):
+    if kind in _CALLED:
         return ToolChoice(Choice.NAMED, name=_string(given.get("name"), "tool_choice.name"))
     if kind == "allowed_tools":
         return _allowed(given, losses)
@@ -102,7 +112,7 @@ def _allowed(given: dict[str, Any], losses: Losses) -> ToolChoice:
         raise ClientError("'tool_choice.tools' must be a list of tools", code="bad_field", param="tool_choice.tools")
     names = []
     for at, tool in enumerate(tools):
-        if tool.get("type") in ("function", "custom"):
+        if tool.get("type") in _CALLED:
             names.append(_string(tool.get("name"), f"tool_choice.tools[{at}].name"))
         else:
             losses.add("server_tools")
@@ -119,17 +129,22 @@ def _string(value: Any, where: str) -> str:
 # -- written ------------------------------------------------------------------------------------------------------
 
 
+def own_name(tool: Tool) -> str:
+    """Its name within its namespace."""
+    return tool.name.removeprefix(f"{tool.namespace}.") if tool.namespace else tool.name
+
+
 def tool_of(tool: Tool) -> dict[str, Any]:
-    """A tool as the client wrote it."""
+    """A tool as the client wrote it, but for its namespace."""
     if not tool.custom:
         return {
             "type": "function",
-            "name": tool.name,
+            "name": own_name(tool),
             "description": tool.description,
             "parameters": tool.schema,
             "strict": tool.strict,
         }
-    custom = {"type": "custom", "name": tool.name, "description": tool.description, "format": _flat(tool.grammar)}
+    custom = {"type": "custom", "name": own_name(tool), "description": tool.description, "format": _flat(tool.grammar)}
     return {name: value for name, value in custom.items() if value is not None}
 
 

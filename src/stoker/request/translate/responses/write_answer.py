@@ -34,7 +34,7 @@ from stoker.request.codec.speak import error_event, ping
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.dialogue import Asked, is_known, prefixed
 from stoker.request.translate.json_text import Raw, encode
-from stoker.request.translate.responses.tools import choice_of, tool_of
+from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
 from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 
 CUT = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens", Stop.FILTERED: "content_filter"}
@@ -106,7 +106,8 @@ class AnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_asked", "_finish", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses", "sequence",
+        "_asked", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
+        "sequence",
     )  # fmt: skip
 
     def __init__(self, asked: Asked, losses: Losses) -> None:
@@ -114,6 +115,7 @@ class AnswerWriter:
         self.sequence = 0
         """The next event's number."""
         self._asked = asked
+        self._groups = {tool.name: tool for tool in asked.prompt.tools if tool.namespace}
         self._id = prefixed("", "resp_", asked.request_id)
         self._model = asked.model
         self._open: _Open | None = None
@@ -231,7 +233,9 @@ class AnswerWriter:
     def _event(self, kind: str, **fields: Any) -> bytes:
         payload = {"type": kind, **fields, "sequence_number": self.sequence}
         self.sequence += 1
-        return b"event: %b\ndata: %b\n\n" % (kind.encode(), encode(payload))
+        # schemas are repeated as the client wrote them: a line break between their tokens would end the event
+        data = encode(payload).replace(b"\n", b" ").replace(b"\r", b" ")
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
     # -- objects -------------------------------------------------------------------------------------------------------
 
@@ -272,9 +276,14 @@ class AnswerWriter:
             case Redacted(data=data):
                 return _reasoning(id, self._asked.signer.seal(self._model, "", redacted=data), status)
             case Call():
-                return _call(said, id, status)
+                return _call(said, id, status) | self._group(said.name)
         content = [_part(_shape(said), said.text)]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+    def _group(self, name: str) -> dict[str, Any]:
+        """Name and namespace of a tool that stands in one."""
+        tool = self._groups.get(name)
+        return {} if tool is None else {"name": own_name(tool), "namespace": tool.namespace}
 
 
 def echo(prompt: Prompt) -> dict[str, Any]:

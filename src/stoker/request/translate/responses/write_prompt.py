@@ -25,17 +25,15 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.translate import media
-from stoker.request.translate.chat.write_prompt import typed
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.json_text import encode
 from stoker.request.translate.responses.tools import choice_of, tool_of
+from stoker.request.translate.schemas import INPUT, typed
 from stoker.request.translate.thinking import OURS, effort_of, is_on
 from stoker.request.translate.traits import Traits
 
 LEAST_LIMIT = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
-_INPUT_SCHEMA = Raw(b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}')
-"""Of a function that stands for a custom tool."""
 _FERNET = "gAAAA"
 """What OpenAI encrypted begins with."""
 _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "service_tier", "prompt_cache_key",
@@ -246,7 +244,7 @@ def _tool(tool: Tool, strict: bool | None, traits: Traits, losses: Losses) -> di
     out: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description is not None:
         out["description"] = tool.description
-    out["parameters"] = _INPUT_SCHEMA if tool.custom else typed(tool.schema)
+    out["parameters"] = INPUT if tool.custom else typed(tool.schema)
     strict = tool.strict if tool.strict is not None else strict
     return out if strict is None else out | {"strict": strict}
 
