@@ -326,6 +326,7 @@ class TestInStep:
             ("## [swap], and [slots.NAME.swap]", "SwapTable"),
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),
+            ("### `translation`", "TranslationTable"),
             ("## [media]", "MediaTable"),
         ],
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.config.load import find, load
-from stoker.domain.access import FrontDoor, Scope, Settings
+from stoker.domain.access import FrontDoor, Media, Scope, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Driver, Requires, Status, SwapPolicy
@@ -35,6 +35,12 @@ def test_a_serve_has_the_defaults_that_the_page_promises(loaded: Loaded, tmp_pat
     assert (one.status, one.idle_unload, one.embedded) == (Status.PRODUCTION, None, None)
     assert one.dialects == {Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES}
     assert (one.model, one.directory) == (str(tmp_path / "m/x.gguf"), str(tmp_path))
+
+
+def test_images_are_fetched_only_where_the_file_says_so(loaded: Loaded) -> None:
+    assert loaded("").media == Media() == Media(False, (), 20 * 2**20, 10.0, 8)
+    media = loaded('[media]\nfetch = true\nhosts = ["*.Example.com", "*.example.com"]\nmax_bytes = "1MiB"').media
+    assert media == Media(True, ("*.example.com",), 2**20)
 
 
 def test_the_front_door_takes_units_scopes_and_an_explicit_none(

@@ -35,7 +35,7 @@ class TranslationTable(Section):
     system_turns: SystemTurnsWord | None = setting(
         None,
         "System turns in mid-conversation: `keep` them as turns where the template has such, or `append` them to the "
-        "user's text. Default: `append`; cloud: `keep`.",
+        "user's text. Default: llama.cpp's template is asked; else `append`, cloud `keep`.",
     )
     tool_images: bool | None = setting(None, "Whether a chat tool message may hold images. Default: llama.cpp true.")
     image_urls: bool | None = setting(
