@@ -32,7 +32,7 @@ prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]
 allowed_origins = ["https://chat.lan"]
 keys = [
-  { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4 },
+  { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, legacy = "refuse" },
   { name = "me", value = "file:me.key" },
 ]
 [paths]
@@ -54,6 +54,7 @@ idle_unload = "10m"
 key = "env:STOKER_TEST_KEY"
 embedded = false
 context = 100
+translation = { strict = true, always = ["messages"], thinking_field = "none", tool_ids = "short" }
 requires = { packages = { "odd name" = ">=1" }, files = ["f"] }
 [[serve]]
 name = "b"
@@ -169,7 +170,7 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        unwritten = {"directory", "die_with_parent", "tuning"}
+        unwritten = {"directory", "die_with_parent", "tuning", "asks_dialects"}
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

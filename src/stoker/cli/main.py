@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from stoker import __version__
-from stoker.cli import config, decisions, doctor, fit, init, install, options, serves, slot, terminal, top, up, watchdog
+from stoker.cli import (
+    client,
+    config,
+    decisions,
+    doctor,
+    fit,
+    init,
+    install,
+    options,
+    serves,
+    slot,
+    terminal,
+    top,
+    up,
+    watchdog,
+)
 from stoker.cli.failure import FAILED, exit_code
 from stoker.cli.place import find_place
 from stoker.domain.errors import ConfigError, StokerError
@@ -32,6 +47,7 @@ app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)
 app.command()(fit.fit)
+app.command()(client.client)
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
 

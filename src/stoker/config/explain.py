@@ -13,6 +13,7 @@ from stoker.config.caution import secret_variable, secret_words
 from stoker.config.caution import warnings as warnings  # the four questions are asked here
 from stoker.config.render import render
 from stoker.config.schema import File
+from stoker.config.translation import show_translation
 from stoker.config.units import show_duration, show_size
 from stoker.domain.access import Conversations, FrontDoor, Key, Media, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy
@@ -83,6 +84,7 @@ def _front_door(door: FrontDoor) -> dict[str, Any]:
         "keys": [_key(key) for key in door.keys],
         "allowed_hosts": list(door.allowed_hosts),
         "allowed_origins": list(door.allowed_origins),
+        "legacy": door.legacy,
         "shutdown_grace": show_duration(door.shutdown_grace),
     }
 
@@ -94,6 +96,7 @@ def _key(key: Key) -> dict[str, Any]:
         "scope": key.scope.name.lower(),
         "max_active": key.max_active,
         "models": list(key.models),
+        "legacy": key.legacy,
     }
 
 
@@ -179,9 +182,11 @@ def _serve(serve: Serve) -> dict[str, Any]:
         "reason": serve.reason or None,
         "purpose": serve.purpose or None,
         "modalities": list(serve.modalities),
-        "dialects": sorted(serve.dialects),
+        "dialects": None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         "base_url": serve.base_url,
         "key": serve.key.source if serve.key else None,
+        "key_header": serve.key_header,
+        "translation": show_translation(serve.translation),
         "health": serve.health,
         "canary": serve.canary,
         "ready_timeout": show_duration(serve.ready_timeout),

@@ -88,3 +88,12 @@ def _is_cloud(base_url: str | None) -> bool:
         return ip_address(url.hostname).is_global
     except ValueError:
         return url.hostname != "localhost" and not url.hostname.endswith((".localhost", ".local", ".internal", ".lan"))
+
+
+def show_translation(translation: Translation) -> dict[str, object]:
+    """As the table would say it; only what was given, beside the three that everybody has."""
+    named = {name: key for key, name in _TRAITS}
+    given = {named[name]: value or "none" if name == "thinking_field" else value
+             for name, value in translation.traits.items()}  # fmt: skip
+    always = sorted(dialect.value for dialect in translation.always)
+    return {"strict": translation.strict, "always": always, "cloud": translation.cloud, **given}

@@ -30,19 +30,23 @@ CLAUDE_CODE = Client(
     tried="2.1.197", at_root=True, sets_temperature=False, plain_names=True, own_prompt=20_000,
     blocks=(
         Block(Format.SHELL, """
-unset ANTHROPIC_API_KEY                       # it would be asked about, and preferred
+unset ANTHROPIC_API_KEY
 export ANTHROPIC_BASE_URL=<root>
 export ANTHROPIC_AUTH_TOKEN="$<key>"
 export ANTHROPIC_MODEL=<model>
 export ANTHROPIC_DEFAULT_OPUS_MODEL=<model>
 export ANTHROPIC_DEFAULT_SONNET_MODEL=<model>
-export ANTHROPIC_DEFAULT_HAIKU_MODEL=<model>  # small jobs beside the conversation
+export ANTHROPIC_DEFAULT_HAIKU_MODEL=<model>
 export CLAUDE_CODE_MAX_OUTPUT_TOKENS=<max_output>
-export CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=<claude_percent>      # of the 200,000 tokens that it takes for granted
-export CLAUDE_CODE_ATTRIBUTION_HEADER=0       # the prompt begins alike each time: prefix caches work
+export CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=<claude_percent>
+export CLAUDE_CODE_ATTRIBUTION_HEADER=0
 export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
 claude
 """),
+    ),
+    notes=(
+        "It takes every model's window for 200,000 tokens; the percentage makes it compact at the recommended context.",
+        "Without the attribution header its prompt begins alike each time, so that prefix caches work.",
     ),
 )  # fmt: skip
 

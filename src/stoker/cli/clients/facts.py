@@ -130,7 +130,9 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str) -> tuple[Ser
         names = ", ".join(serve.name for serve in serves) or "none"
         text = f"no serve of {where} has status production and speaks chat; choose one: --model NAME (known: {names})"
         raise UsageError(text, code="unknown_serve")
-    found = next((s for s in serves if s.name == wanted), None) or next((s for s in serves if wanted in s.names()), None)
+    found = next((s for s in serves if s.name == wanted), None) or next(
+        (s for s in serves if wanted in s.names()), None
+    )
     if found is None:
         raise UsageError(
             f"there is no model '{wanted}' in {where}{nearest(wanted, [n for s in serves for n in s.names()])}",

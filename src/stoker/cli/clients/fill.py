@@ -55,7 +55,7 @@ def _fill(block: Block, known: Mapping[str, Any]) -> str:
 
 def _with_a_key_of_no_meaning(filled: list[Block], variable: str) -> list[Block]:
     """No key is asked for, but clients refuse to start without one."""
-    line = f'export {variable}="${{{variable}:-none}}"   # no key is asked for here, but programs want one'
+    line = f'export {variable}="${{{variable}:-none}}"'
     for place, block in enumerate(filled):
         if block.format is Format.SHELL:
             block = Block(block.format, f"{line}\n{block.text}".rstrip("\n"), block.where)
@@ -167,10 +167,15 @@ def shortage(client: Client, facts: Facts) -> str | None:
 
 def text(client: Client, facts: Facts) -> str:
     """Everything to read and to paste. Without files among its blocks, one that a shell can read as it is."""
-    parts = ["\n".join(f"# {line}" for line in header(client, facts))]
+    parts = ["\n".join(f"# {_printable(line)}" for line in header(client, facts))]
     for block in blocks(client, facts):
         parts.append(f"# {_title(block)}\n{block.text}")
     return "\n\n".join(parts)
+
+
+def _printable(line: str) -> str:
+    """A path may have a newline in it, and a comment that ends early is a command."""
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def _title(block: Block) -> str:

@@ -38,13 +38,14 @@ import os
 from anthropic import Anthropic
 
 client = Anthropic(base_url=<root>, api_key=os.environ["<key>"])
-reply = client.messages.create(
+with client.messages.stream(
     model=<model>,
     max_tokens=<max_output>,
     temperature=<temperature>,
     messages=[{"role": "user", "content": "Say hello."}],
-)
-print("".join(block.text for block in reply.content if block.type == "text"))
+) as stream:
+    for text in stream.text_stream:
+        print(text, end="", flush=True)
 """, "hello.py"),
     ),
 )  # fmt: skip

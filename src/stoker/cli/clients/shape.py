@@ -2,7 +2,8 @@
 
 In a block's text `<name>` stands for a value (`fill.values` has them all), written as the block's format wants it:
 quoted for a shell, as JSON in JSON, YAML and TOML. Two rules beside that: `<key>` is the name of a variable and goes
-in as it is; a line with a value that is not known is left out, so no block may depend on such a line.
+in as it is; a line with a value that is not known is left out, so no block may depend on such a line. Lines for a
+shell end without a comment: an interactive zsh would take it for arguments.
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""Write docs/clients.md from what `stoker client` prints; with --check only say whether it is stale, and exit 1."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from stoker.cli.clients.table import CLIENTS
+from stoker.cli.main import run
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "clients.md"
+CONFIG = """\
+[front_door]
+port = 8000
+prefixes = ["/llm"]
+allowed_hosts = ["app.example"]
+keys = [{ name = "team", value = "env:STOKER_KEY" }]
+
+[[serve]]
+name = "coder"
+engine = "vllm"
+model = "some/coder"
+base_url = "http://10.0.0.7:30000/v1"
+context = 131072
+"""
+HEAD = """\
+# Clients
+
+`stoker client NAME` prints the settings of each. This page is its output, written by `scripts/clients_page.py` and held
+by a test, for the public address `https://app.example/llm` and this configuration:
+
+```toml
+{config}```
+
+- **Context.** The serve's ceiling is prompt and reply together. A quarter of it, at most 32,768 tokens, is the
+  reply's (max output); the rest, rounded down to a multiple of 1,024, is the recommended client context (below a
+  ceiling of 4,096 it is not rounded). A client that takes the reply off its window by itself gets the ceiling as its
+  window, any other the recommended context; both numbers are printed either way.
+- **Temperature.** The serve's `sampling.temperature`; without one, 0 for clients that edit code and nothing for
+  others.
+- **Key.** Only the name of a variable is printed: `--key-env`, else that of the first key's `env:NAME`, else
+  `STOKER_KEY`. Where no key is asked for, the first block gives it the value `none`, because clients refuse to start
+  without one.
+- **Model.** `--model`, any name of a serve; else the first production serve.
+- **Unknown is left out.** Without `context` in the configuration no window is printed.
+
+*Tried with* names the version that was run with these settings against a scripted server: address, key, model,
+temperature and max output arrived, and the tool calls came back. The percentage for Claude Code follows the formula
+in its program; a compaction by it was not seen. Of Cline the command line was run, of Continue `cn`; the settings
+pages of editors are from their documentation.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "stoker.toml"
+        config.write_text(CONFIG)
+        sections = [
+            f"## {client.title}\n\n```console\n{_printed(name, config)}```\n" for name, client in CLIENTS.items()
+        ]
+    return HEAD.format(config=CONFIG) + "\n".join(sections)
+
+
+def _printed(name: str, config: Path) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run(["client", name, "--config", str(config), "--base-url", "https://app.example/llm"])
+    if code:
+        raise SystemExit(f"stoker client {name} exits with {code}")
+    return f"$ stoker client {name} --base-url https://app.example/llm\n{out.getvalue()}"
+
+
+def main() -> int:
+    os.environ.setdefault("STOKER_KEY", "a value that must not be printed")
+    made = page()
+    if "--check" in sys.argv:
+        is_stale = PAGE.read_text(encoding="utf-8") != made
+        print("docs/clients.md: stale; run python scripts/clients_page.py" if is_stale else "docs/clients.md in step")
+        return int(is_stale)
+    PAGE.write_text(made, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""`stoker client`: settings to paste, each in its own format, with no secret in them and nothing that is not known."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_stoker import FakeStoker
+
+from stoker.cli.client import client_names
+from stoker.cli.clients.facts import budgets
+from stoker.cli.clients.table import CLIENTS
+from stoker.cli.main import run
+
+Captured = pytest.CaptureFixture[str]
+SECRET = "marker-secret-value"
+NAMES = list(CLIENTS)
+FULL = """
+[front_door]
+port = 8123
+prefixes = ["/llm"]
+allowed_hosts = ["app.example"]
+keys = [{ name = "team", value = "env:TEAM_KEY" }, { name = "other", value = "env:OTHER_KEY" }]
+
+[[serve]]
+name = "vectors"
+base_url = "http://10.0.0.7:30000/v1"
+dialects = ["embeddings"]
+
+[[serve]]
+name = "old"
+base_url = "http://10.0.0.7:30000/v1"
+status = "research"
+
+[[serve]]
+name = "coder"
+model = "coder.gguf"
+context = 131072
+aliases = ["it's/odd"]
+modalities = ["text", "image"]
+sampling = { temperature = 0.6 }
+"""
+BARE = """
+[[serve]]
+name = "plain"
+base_url = "http://10.0.0.7:30000/v1"
+"""
+
+
+@pytest.fixture
+def full(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keys, a prefix, images, a temperature, and a name that wants quoting."""
+    for name in ("TEAM_KEY", "OTHER_KEY"):
+        monkeypatch.setenv(name, f"{SECRET}-{name}")
+    path = home / "work" / "stoker.toml"
+    path.with_name("coder.gguf").write_bytes(b"GGUF" + bytes(20))
+    path.write_text(FULL)
+    return path
+
+
+@pytest.fixture
+def bare(home: Path) -> Path:
+    """One serve of which nothing is known, and no keys."""
+    path = home / "work" / "stoker.toml"
+    path.write_text(BARE)
+    return path
+
+
+def document(capsys: Captured, *words: str) -> dict[str, Any]:
+    assert run(["client", *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def text(capsys: Captured, *words: str) -> str:
+    assert run(["client", *words]) == 0
+    return capsys.readouterr().out
+
+
+def parsed(block: dict[str, str]) -> Any:
+    """A block through its own format's parser; lines for formats without one here."""
+    match block["format"]:
+        case "json":
+            return json.loads(block["text"])
+        case "toml":
+            return tomllib.loads(block["text"])
+        case "python":
+            return compile(block["text"], block["where"], "exec")
+        case "shell":
+            done = subprocess.run(["sh", "-n"], input=block["text"], text=True, capture_output=True, check=False)
+            assert done.returncode == 0, done.stderr
+            return block["text"].splitlines()
+    return [(line.partition(":")[0].strip(" -"), line.partition(":")[2].strip()) for line in block["text"].splitlines()]
+
+
+def block(found: dict[str, Any], format: str) -> Any:
+    return parsed(next(b for b in found["blocks"] if b["format"] == format))
+
+
+def after(shell: str, *variables: str, **given: str) -> list[str]:
+    """The values of variables once a shell has evaluated the text."""
+    script = f"{shell}\nfor v in {' '.join(variables)}; do eval printf '%s\\\\n' \\\"\\$$v\\\"; done"
+    done = subprocess.run(["sh", "-euc", script], env=given, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_without_a_name_the_known_clients_are_listed_and_no_configuration_is_needed(capsys: Captured) -> None:
+    lines = text(capsys).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == NAMES
+    assert run(["client", "--json"]) == 0
+    assert [c["client"] for c in json.loads(capsys.readouterr().out)] == NAMES
+    assert client_names("ope") == ["opencode", "openai-python"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("words", [(), ("--model", "it's/odd", "--base-url", "https://app.example/llm/v1/")])
+def test_every_block_parses_and_says_where_and_what(
+    full: Path, name: str, words: tuple[str, ...], capsys: Captured
+) -> None:
+    found = document(capsys, name, *words)
+    root = "https://app.example/llm" if words else "http://127.0.0.1:8123"
+    assert found["base_url"] == (root if CLIENTS[name].at_root else f"{root}/v1")
+    assert found["model"] == ("it's/odd" if words and not CLIENTS[name].plain_names else "coder")
+    assert (found["context_ceiling"], found["client_context"], found["max_output"]) == (131072, 98304, 32768)
+    assert (found["key_variable"], found["key_needed"], found["images"]) == ("TEAM_KEY", True, True)
+    assert found["cautions"] == []
+    for each in found["blocks"]:
+        assert parsed(each)
+        assert "None" not in each["text"]
+    everything = "\n".join(each["text"] for each in found["blocks"])
+    assert root in everything
+    assert "TEAM_KEY" in everything
+    said = text(capsys, name, *words)
+    assert all(each["text"] in said for each in found["blocks"])
+    for expected in (root, found["model"], "131072", "98304", "32768", "$TEAM_KEY"):
+        assert expected in said
+    assert SECRET not in said + json.dumps(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_known_is_left_out_and_a_key_that_nobody_asks_for_has_no_meaning(
+    bare: Path, name: str, capsys: Captured
+) -> None:
+    found = document(capsys, name)
+    assert (found["context_ceiling"], found["client_context"], found["window_setting"]) == (None, None, None)
+    assert (found["max_output"], found["key_needed"], found["images"]) == (4096, False, False)
+    for each in found["blocks"]:
+        assert parsed(each)
+        assert "None" not in each["text"]
+        assert "null" not in each["text"]
+    if name != "roo":  # it has fields alone
+        shell = next(b["text"] for b in found["blocks"] if b["format"] == "shell").splitlines()[0]
+        assert after(shell, "STOKER_KEY") == ["none"]
+        assert after(shell, "STOKER_KEY", STOKER_KEY="mine") == ["mine"]
+    assert "unknown: give the serve a `context`" in text(capsys, name)
+
+
+def test_a_window_is_the_ceiling_where_the_client_takes_the_reply_off_and_else_the_recommended_context(
+    full: Path, capsys: Captured
+) -> None:
+    assert ("Context Window Size", "131072") in block(document(capsys, "roo"), "form")
+    assert ("Context Window Size", "98304") in block(document(capsys, "cline"), "form")
+    [aider] = block(document(capsys, "aider"), "json").values()
+    assert (aider["max_input_tokens"], aider["max_output_tokens"]) == (98304, 32768)
+    codex = block(document(capsys, "codex"), "toml")
+    assert (codex["model_context_window"], codex["model_auto_compact_token_limit"]) == (131072, 98304)
+    assert codex["model_providers"]["stoker"] == {
+        "name": "Stoker", "base_url": "http://127.0.0.1:8123/v1", "env_key": "TEAM_KEY", "wire_api": "responses",
+    }  # fmt: skip
+    opencode = block(document(capsys, "opencode"), "json")
+    model = opencode["provider"]["stoker"]["models"]["coder"]
+    assert model["limit"] == {"context": 131072, "output": 32768}
+    assert model["modalities"]["input"] == ["text", "image"]
+    assert opencode["provider"]["stoker"]["options"]["apiKey"] == "{env:TEAM_KEY}"
+    assert ("contextLength", "131072") in block(document(capsys, "continue"), "yaml")
+    qwen = block(document(capsys, "qwen-code"), "json")["modelProviders"]["openai"][0]["generationConfig"]
+    assert (qwen["contextWindowSize"], qwen["samplingParams"]) == (131072, {"temperature": 0.6, "max_tokens": 32768})
+
+
+def test_claude_code_gets_the_root_a_plain_name_and_a_percentage_of_what_it_takes_for_granted(
+    full: Path, capsys: Captured
+) -> None:
+    lines = block(document(capsys, "claude-code", "--model", "it's/odd"), "shell")
+    assert lines[-1] == "claude"
+    wanted = ("ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL", "CLAUDE_CODE_MAX_OUTPUT_TOKENS")
+    shell = "\n".join(lines[:-1])
+    assert after(shell, *wanted, TEAM_KEY="k") == ["http://127.0.0.1:8123", "k", "coder", "32768"]
+    [percent] = after(shell, "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE", TEAM_KEY="k")
+    assert int(percent) * 180_000 // 100 <= 98304 < (int(percent) + 1) * 180_000 // 100
+    full.write_text(FULL.replace("context = 131072", "context = 262144"))
+    assert "PCT_OVERRIDE" not in text(capsys, "claude-code")  # it makes room in time by itself
+
+
+def test_env_is_what_a_shell_can_evaluate_under_the_usual_and_the_older_names(full: Path, capsys: Captured) -> None:
+    printed = text(capsys, "env", "--model", "it's/odd", "--base-url", "https://app.example/llm")
+    root = "https://app.example/llm"
+    values = {
+        "OPENAI_BASE_URL": f"{root}/v1", "OPENAI_API_KEY": "k ey", "ANTHROPIC_BASE_URL": root,
+        "ANTHROPIC_API_KEY": "k ey", "OLLAMA_HOST": root, "LLM_MODEL": "it's/odd", "LLM_BASE_URL": f"{root}/v1",
+        "SGLANG_BASE_URL": f"{root}/v1", "SGLANG_CHAT_URL": f"{root}/v1/chat/completions",
+        "SGLANG_MODELS_URL": f"{root}/v1/models", "SGLANG_MODEL": "it's/odd", "SGLANG_API_TOKEN": "k ey",
+    }  # fmt: skip
+    assert after(f"eval {shlex.quote(printed)}", *values, TEAM_KEY="k ey") == list(values.values())
+
+
+def test_temperature_is_the_serves_own_else_zero_for_code_and_nothing_for_others(full: Path, capsys: Captured) -> None:
+    assert document(capsys, "aider")["temperature"] == 0.6
+    assert ("use_temperature", "0.6") in block(document(capsys, "aider"), "yaml")
+    assert document(capsys, "claude-code")["temperature"] is None  # it sends its own
+    full.write_text(FULL.replace("sampling = ", "env = {}\n#"))
+    assert document(capsys, "aider")["temperature"] == 0
+    assert document(capsys, "curl")["temperature"] is None
+    assert "temperature" not in document(capsys, "curl")["blocks"][0]["text"]
+
+
+def test_the_first_production_serve_that_converses_is_meant_and_any_name_of_a_serve_is_understood(
+    full: Path, capsys: Captured
+) -> None:
+    assert document(capsys, "curl")["serve"] == "coder"
+    assert document(capsys, "curl", "--model", "old")["model"] == "old"
+    assert document(capsys, "codex")["translated"] is False
+    assert document(capsys, "codex", "--model", "old")["translated"] is True
+    assert "dialect responses (translated for this serve)" in text(capsys, "codex", "--model", "old")
+
+
+def test_the_key_variable_can_be_named_and_a_files_key_gets_the_usual_one(full: Path, capsys: Captured) -> None:
+    assert 'export OPENAI_API_KEY="$MINE"' in text(capsys, "env", "--key-env", "MINE")
+    (full.parent / "key").write_text(SECRET)
+    full.write_text(FULL.replace("env:TEAM_KEY", "file:key"))
+    printed = text(capsys, "env")
+    assert "the value of $STOKER_KEY, which is file:key of the configuration" in printed
+    assert SECRET not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["clod-code"], "did you mean 'claude-code'? known: roo, claude-code"),
+        (["curl", "--model", "codre"], "did you mean 'coder'? known: vectors, old, coder, it's/odd"),
+        (["curl", "--model", "xyzzy"], "; known: vectors, old, coder, it's/odd"),
+        (["curl", "--base-url", "app.example"], "http(s)://HOST"),
+        (["curl", "--base-url", "https://app.example:x"], "http(s)://HOST"),
+        (["curl", "--base-url", "https://app.example/$(id) "], "http(s)://HOST"),
+        (["curl", "--base-url", f"https://me:{SECRET}@app.example"], "no user, password"),
+        (["curl", "--key-env", f"sk-{SECRET}"], "the name of a variable"),
+    ],
+)
+def test_what_cannot_be_is_said_with_what_can(full: Path, words: list[str], said: str, capsys: Captured) -> None:
+    assert run(["client", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+    assert SECRET not in captured.err
+
+
+def test_without_a_configuration_or_a_production_serve_the_next_command_is_told(
+    home: Path, bare: Path, capsys: Captured
+) -> None:
+    bare.write_text(BARE + 'status = "research"\n')
+    assert run(["client", "curl"]) == 2
+    assert "choose one: --model NAME (known: plain)" in capsys.readouterr().err
+    bare.unlink()
+    assert run(["client", "curl"]) == 2
+    assert "stoker init" in capsys.readouterr().err
+
+
+def test_a_running_demo_is_enough(home: Path, capsys: Captured) -> None:
+    state = home / ".local" / "state" / "stoker" / "demo"
+    state.mkdir(parents=True, mode=0o700)
+    (state / "lock").touch()
+    assert run(["client", "curl"]) == 1
+    assert "stoker up --demo" in capsys.readouterr().err
+    fake = FakeStoker(state / "stoker.sock")
+    try:
+        fake.answer("GET /status", {"version": "1", "pid": 1, "frontdoor": {"port": 8999}})
+        found = document(capsys, "curl")
+    finally:
+        fake.close()
+    assert (found["base_url"], found["model"], found["client_context"]) == ("http://127.0.0.1:8999/v1", "spark", 1536)
+
+
+@pytest.mark.parametrize(
+    ("host", "root"),
+    [("0.0.0.0", "http://127.0.0.1:8123"), ("::", "http://[::1]:8123"), ("10.0.0.5", "http://10.0.0.5:8123")],
+)
+def test_a_wildcard_address_is_reached_over_loopback(full: Path, host: str, root: str, capsys: Captured) -> None:
+    full.write_text(FULL.replace("port = 8123", f'port = 8123\nhost = "{host}"'))
+    found = document(capsys, "anthropic-python")
+    assert (found["base_url"], found["cautions"]) == (root, [])
+
+
+def test_an_address_that_the_front_door_does_not_know_is_said_beside_the_settings(full: Path, capsys: Captured) -> None:
+    assert run(["client", "curl", "--base-url", "https://other.example/api"]) == 0
+    captured = capsys.readouterr()
+    assert "front_door.allowed_hosts does not have 'other.example'" in captured.err
+    assert "front_door.prefixes does not have '/api'" in captured.err
+    assert "front_door" not in captured.out
+
+
+def test_a_context_that_the_clients_own_instructions_fill_is_said(full: Path, capsys: Captured) -> None:
+    full.write_text(FULL.replace("context = 131072", "context = 16384"))
+    assert run(["client", "claude-code"]) == 0
+    assert "too little is left: give serve 'coder' more `context`" in capsys.readouterr().err
+    assert document(capsys, "aider")["cautions"] == []
+
+
+def test_the_recommended_context_and_a_reply_are_never_more_than_the_ceiling() -> None:
+    assert budgets(None) == (None, 4096)
+    assert budgets(2048) == (1536, 512)
+    assert budgets(32768) == (24576, 8192)
+    assert budgets(40_000) == (29_696, 10_000)
+    assert budgets(262_144) == (229_376, 32_768)
+    for ceiling in (*range(2, 5000), 10**6 + 7):
+        context, output = budgets(ceiling)
+        assert context is not None
+        assert 0 < context <= ceiling - output
+        assert output > 0
+        assert ceiling < 4096 or context % 1024 == 0
+
+
+def test_the_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOKER_KEY", SECRET)
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "clients_page.py"))
+    made = script["page"]()
+    assert made == script["PAGE"].read_text(encoding="utf-8"), "run: python scripts/clients_page.py"
+    assert SECRET not in made
