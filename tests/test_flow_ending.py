@@ -113,6 +113,9 @@ class Held:
     def __init__(self) -> None:
         self.waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
+    def target(self, name: str) -> None:
+        return None
+
     def acquire(self, name: str, counted: bool = True) -> asyncio.Future[Any]:
         return self.waiting
 
@@ -294,6 +297,9 @@ class Broken:
 
     def __init__(self, error: Exception) -> None:
         self._error = error
+
+    def target(self, name: str) -> None:
+        return None
 
     def acquire(self, name: str, counted: bool = True) -> Any:
         raise self._error

@@ -5,11 +5,17 @@ The codecs have tests of their own (tests/request/translate); these hold what th
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+import pytest
+
+from stoker.domain.access import Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
+from stoker.request.relay import site
+from stoker.request.relay.pictures import Pictures
 from stoker.testing.client import Event, RawClient, compose
 from test_flow_stage import Stage, a_serve, delta, story
 
@@ -209,6 +215,55 @@ async def test_the_address_of_an_image_is_refused_for_a_local_model(stage: Stage
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
     assert stage.lines == []
+
+
+async def _pictures(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A site with one picture, and one that never comes."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    if b"/never" in head:
+        await reader.read()
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n\x89PNG\r\n\x1a\n" + bytes(40))
+    writer.close()
+
+
+def looking_at(url: str) -> bytes:
+    part = {"type": "image_url", "image_url": {"url": url}}
+    return compose("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}], "model": "a"})
+
+
+@story()
+async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_in_its_addresss_place(
+    stage: Stage,
+) -> None:
+    server = await asyncio.start_server(_pictures, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "PORTS", {*site.PORTS, port})
+        stage.flow.pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        client = await stage.client()
+        await client.send(looking_at(f"http://127.0.0.1:{port}/"))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "engine"
+        assert talk.json()["messages"][0]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+        talk.reply({"ok": 1})
+        assert (await client.reply()).status == 200
+        leaver = await stage.client()
+        await leaver.send(looking_at(f"http://127.0.0.1:{port}/never"))
+        await stage.until(lambda: any(call.asking for call in stage.flow.active.values()), "it is fetched")
+        await leaver.close()
+        await stage.until(lambda: len(stage.decisions) == 2)
+        assert stage.decisions[-1].outcome == "client_left"
+    server.close()
+
+
+@story()
+async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
+    stage.flow.pictures = Pictures(Media(fetch=True))
+    client = await stage.client()
+    await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
+    assert [(c.serve, c.dropped) for c in (await stage.sealed()).candidates] == [("a", "image_url_refused")]
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------

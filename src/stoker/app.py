@@ -47,6 +47,7 @@ from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.lease.state import Phase
+from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.translate.thinking import Signer
 from stoker.store.active import Active
@@ -163,6 +164,7 @@ class Application:
             self._note,
             self.conversations,
             self._thinking_signer(),
+            Pictures(settings.media),
         )
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
@@ -313,6 +315,7 @@ class Application:
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.flow.names = Names(fresh.serves)
         self.flow.front_door = fresh.front_door
+        self.flow.pictures.policy = fresh.media
         self.front.door = Door(fresh.front_door)
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):

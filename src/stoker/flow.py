@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.call import Call, Leases
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
@@ -42,12 +42,14 @@ from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.names import Names
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.outcome import Outcome
+from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.relay.relay import Limits, Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.relay.tokens import count, count_by_asking
 from stoker.request.translate.ollama.asking import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
+from stoker.request.translate.remote import addresses, inlined
 from stoker.request.translate.thinking import Signer
 from stoker.speech import Form, Speech
 
@@ -72,6 +74,7 @@ class Flow:
         note: Callable[[str, str], None] = lambda serve, text: None,
         conversations: ConversationKeeper | None = None,
         signer: Signer | None = None,
+        pictures: Pictures | None = None,
     ) -> None:
         self.names = names
         self.front_door = front_door
@@ -83,6 +86,7 @@ class Flow:
         self._seal = seal
         self._note = note
         self._conversations = conversations
+        self.pictures = pictures or Pictures(Media())
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
@@ -116,6 +120,8 @@ class Flow:
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body, endpoint.streams_unasked)
         serve = self._decide(call, caller, endpoint, top)
+        if self.pictures.policy.fetch:
+            body = await self._with_images(call, serve, endpoint, top, body)
         form = self._form(call, serve, endpoint, top, body)
         if form.loads_only:
             await self._load(call, serve, form, body)
@@ -257,8 +263,9 @@ class Flow:
     def _form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> Form:
         """The request as this serve gets it; it is this serve's from here on."""
         decision = call.decision
+        target = self._leases.target(serve.name)
         try:
-            form = self._speech.form(serve, self._leases.target(serve.name), endpoint, top, body)
+            form = self._speech.form(serve, target, endpoint, top, body)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -268,6 +275,24 @@ class Flow:
         decision.translation = ""
         call.reply.tell(b"x-stoker-serve", serve.name.encode())
         return form
+
+    async def _with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes:
+        """The body with the images in the place of their addresses, for a serve that does not take those.
+
+        Its fallback is given them too, whatever that takes: an image is always right.
+        """
+        target = self._leases.target(serve.name)
+        urls = addresses(endpoint.dialect, body) if self._speech.needs_images(serve, target, endpoint) else []
+        if not urls:
+            return body
+        try:
+            found = await self._ask(call, self.pictures.fetch_all(urls))
+        except StokerError as error:
+            call.decision.candidates = [Candidate(serve.name, error.code)]
+            raise
+        call.check()
+        top.model_at = None  # where it stood in the old body
+        return inlined(endpoint.dialect, body, found)
 
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError

@@ -103,6 +103,11 @@ class Speech:
         top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
         return Form(form.client, form.endpoint, top, written.body, form.words, written, form.about)
 
+    def needs_images(self, serve: Serve, target: Target | None, endpoint: Endpoint) -> bool:
+        """Whether it has to be given the images that a request names by their address."""
+        dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
+        return not self._about(serve, dialect, None if target is None else target.system_turns).takes_image_urls
+
     def answer(self, form: Form, target: Target, request_id: str, words: tuple[str, ...]) -> AnswerTranslator | None:
         """Whatever reads the serve's reply; None: it passes through."""
         if form.written is None:

@@ -188,7 +188,7 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         key_header=table.key_header or ("x-api-key" if dialects == {Dialect.MESSAGES} else "authorization"),
         dialects=dialects,
         asks_dialects=table.dialects is None,
-        translation=build_translation(table.translation, table.base_url),
+        translation=build_translation(table.translation, entry.engine, table.base_url),
         memory=table.memory,
         keep_loaded=table.keep_loaded,
         idle_unload=table.idle_unload,

@@ -24,8 +24,10 @@ class TranslationTable(Section):
     """How requests in other dialects are written for a serve. What is left out is as usual for its engine."""
 
     strict: bool = setting(False, "A request of which something would be lost is refused instead (400 `would_lose`).")
-    always: list[DialectWord] = setting(
-        [], "Dialects that it speaks, but badly: requests in them are translated to another one all the same."
+    always: list[DialectWord] | None = setting(
+        None,
+        "Dialects that it speaks, but badly: requests in them are translated to another one all the same. Default: "
+        "llama.cpp `responses`, else none.",
     )
     cloud: bool | None = setting(
         None,
@@ -70,13 +72,19 @@ _TRAITS = (
 """Keys of the table, and what the translation calls them."""
 
 
-def build_translation(given: TranslationTable, base_url: str | None) -> Translation:
+GAPS: dict[str, frozenset[Dialect]] = {"llama.cpp": frozenset((Dialect.RESPONSES,))}
+"""What an engine speaks so that official clients stumble. llama.cpp's Responses stream names no `content_index` (build
+of 2026-10), on which the OpenAI SDK's streaming helper breaks."""
+
+
+def build_translation(given: TranslationTable, engine: str, base_url: str | None) -> Translation:
     """`base_url`: where an external serve answers."""
     traits = {name: value for key, name in _TRAITS if (value := getattr(given, key)) is not None}
     if given.thinking_field == "none":
         traits["thinking_field"] = ""
+    always = GAPS.get(engine, frozenset()) if given.always is None else frozenset(map(Dialect, given.always))
     cloud = _is_cloud(base_url) if given.cloud is None else given.cloud
-    return Translation(given.strict, frozenset(map(Dialect, given.always)), cloud, traits)
+    return Translation(given.strict, always, cloud, traits)
 
 
 def _is_cloud(base_url: str | None) -> bool:

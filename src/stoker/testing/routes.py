@@ -25,7 +25,7 @@ from stoker.testing.surface import Answer, Surface, metrics
 
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
 _HEALTH = ("/health", "/v1/health")
-_MAX_SHOWN = 64 * 1024
+_MAX_SHOWN = 1024 * 1024
 _GREETING = b"scripted model server\n"
 
 

@@ -292,9 +292,17 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     message = source.get("message")
     if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
         return ClientError(message[:1000], code="upstream_refused", status=code)
-    if source.get("type") == "overloaded_error":
+    word = code if isinstance(code, str) else source.get("type")
+    if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy")
+    if word in _CALLERS and isinstance(message, str):
+        return ClientError(message[:1000], code="upstream_refused")
     return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
+
+
+_BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
+_CALLERS = ("invalid_request_error", "invalid_prompt", "context_length_exceeded", "invalid_image", "invalid_image_url")
+"""What the dialects call a caller's error where they give no status."""
 
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:

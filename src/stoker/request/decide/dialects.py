@@ -2,7 +2,8 @@
 
 1. it speaks the client's, well enough      -> that one: bytes pass through
 2. it speaks others that a translation knows -> the first of those, in the order that loses least
-3. neither                                   -> refused
+3. only what it speaks badly                 -> that, the client's own first
+4. nothing of use                            -> refused
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Diale
     """`spoken`: what the serve was found to speak, if it was asked. Raises ClientError 400 `dialect_not_spoken`."""
     spoken = serve.dialects if spoken is None else spoken
     avoided = serve.translation.always
-    if asked in spoken and asked not in avoided:
-        return asked  # 1
-    for dialect in INSTEAD.get(asked, ()):
-        if dialect in spoken and dialect not in avoided:
-            return dialect  # 2
-    if asked in spoken:
-        return asked  # there is nothing to avoid it with
+    wanted = [dialect for dialect in (asked, *INSTEAD.get(asked, ())) if dialect in spoken]
+    for dialect in wanted:
+        if dialect not in avoided:
+            return dialect  # 1, 2
+    if wanted:
+        return wanted[0]  # 3
     listed = ", ".join(sorted(spoken)) or "nothing"
     text = f"serve '{serve.name}' does not speak {asked.value} ({path}), nor what it can be translated to; "
-    raise ClientError(f"{text}it speaks {listed}", code="dialect_not_spoken", param="model")  # 3
+    raise ClientError(f"{text}it speaks {listed}", code="dialect_not_spoken", param="model")  # 4

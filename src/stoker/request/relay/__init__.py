@@ -6,6 +6,7 @@ relay     joins the two: bytes through, usage read beside them, pauses, stalls, 
 outcome   how that ended: what a request waits for
 headers   which headers go on, both ways
 tokens    asks a serve to count tokens
+pictures  fetches images by their address, by the operator's rules: site (where it lies), download (what comes)
 
 Nothing here awaits per event: the read callback of the serve's socket writes to the client's.
 """

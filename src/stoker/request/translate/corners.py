@@ -23,8 +23,8 @@ class Corner(NamedTuple):
 
 LOST: dict[str, Corner] = {
     # -- what is said
-    "cache_control": Corner("messages, chat in", "dropped", "marks of what to cache are for the vendor that made them up; "
-                            "local engines cache by prefix"),
+    "cache_control": Corner("messages, chat in", "dropped", "marks of what to cache are for one vendor alone; local "
+                            "engines cache by prefix"),
     "citations": Corner("messages in, out", "dropped", "no other dialect can say where a text is quoted from"),
     "annotations": Corner("chat, responses out", "dropped", "as citations"),
     "name": Corner("chat in", "the participant's name is dropped", "only chat names participants"),
@@ -45,8 +45,8 @@ LOST: dict[str, Corner] = {
     "thinking_altered": Corner("messages, responses in", "dropped", "its signature is ours and does not fit the text"),
     "thinking_redacted": Corner("messages in, out", "dropped", "only its maker can read it"),
     "signature": Corner("messages out", "dropped", "chat has no field for it"),
-    "refusal": Corner("chat, responses in, out", "becomes text", "Messages has no block for it, nor have templates of local "
-                       "models"),
+    "refusal": Corner("chat, responses in, out", "becomes text", "Messages and templates of local models have no "
+                       "place for it"),
     "detail": Corner("chat, responses in", "dropped", "Messages looks at images one way"),
     "document": Corner("messages, responses in", "its text is put in", "the target takes no documents"),
     "document_title": Corner("messages in", "dropped", "the target has no field for it"),

@@ -14,7 +14,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.json_text import Raw, encode, loose
-from stoker.request.translate.prepare import BILLING, refused_url
+from stoker.request.translate.prepare import BILLING, refused_url, unbilled
 from stoker.request.translate.remote import image_parts, may_hold, remote_in
 from stoker.request.translate.thinking import OURS
 from stoker.request.translate.traits import Traits
@@ -46,8 +46,18 @@ def _without_billing(body: bytes, changes: list[str]) -> bytes:
         blocks = _list.decode(fields.get("system", Raw(b"null")))
     except msgspec.DecodeError:
         return body
-    kept = [block for block in blocks if not _is_billing(loose(block))]
-    if len(kept) == len(blocks):
+    kept: list[Any] = []
+    has_changed = False
+    for raw in blocks:
+        block = loose(raw)
+        text = block.get("text") if isinstance(block, dict) else None
+        if not isinstance(text, str) or not text.startswith(BILLING):
+            kept.append(raw)
+            continue
+        has_changed = True
+        if rest := unbilled(text):
+            kept.append({**block, "text": rest})
+    if not has_changed:
         return body
     changes.append("dropped:billing_header")
     if kept:
@@ -55,10 +65,6 @@ def _without_billing(body: bytes, changes: list[str]) -> bytes:
     else:
         del fields["system"]
     return encode(fields)
-
-
-def _is_billing(block: Any) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("text"), str) and block["text"].startswith(BILLING)
 
 
 def _without_ours(body: bytes, list_name: str, field: str, changes: list[str]) -> bytes:

@@ -116,7 +116,7 @@ class AnswerWriter:
                     self.losses.add("thinking_redacted")
                 case Refusal(text=text):
                     message["refusal"] = (message["refusal"] or "") + text
-                case Call():
+                case _:
                     calls.append(_call(block, "{}"))
         if texts:
             message["content"] = "".join(texts)

@@ -42,7 +42,8 @@ _NONE = Raw()
 class _Block(msgspec.Struct):
     type: str
     text: str | None = None
-    source: dict[str, Any] | None = None
+    source: dict[str, Any] | str | None = None
+    """Of a search result: a name."""
     thinking: str = ""
     signature: str = ""
     data: str = ""
@@ -232,7 +233,7 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
         case "text" | "mid_conv_system":
             return Text(block.text or "")
         case "image":
-            return _image(block.source or {}, f"{where}.source")
+            return _image(_source(block), f"{where}.source")
         case "document":
             return _document(block, f"{where}.source", losses)
         case "thinking":
@@ -254,6 +255,10 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
     return None
 
 
+def _source(block: _Block) -> dict[str, Any]:
+    return block.source if isinstance(block.source, dict) else {}
+
+
 def _image(source: dict[str, Any], where: str) -> Image:
     match source.get("type"):
         case "base64":
@@ -265,7 +270,7 @@ def _image(source: dict[str, Any], where: str) -> Image:
 
 
 def _document(block: _Block, where: str, losses: Losses) -> Block:
-    source = block.source or {}
+    source = _source(block)
     if block.context is not None:
         losses.add("document_title")
     title = block.title or ""

@@ -1,0 +1,169 @@
+"""A tool argument of a megabyte in 5,000 fragments costs linear work: counted in calls and bytes, not in seconds.
+
+What no count of calls shows (a copy that grows) is timed by `python -m bench.translation_scaling`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tracemalloc
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+from going_through import CLIENTS, through, translator
+from stream_grammars import GRAMMARS
+from translation_worlds import UPSTREAMS
+
+from stoker.domain.dialect import Dialect
+
+PIECES = 5000
+SIZE = 200
+"""Bytes of a fragment: a megabyte in all."""
+PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
+
+
+class Cost(NamedTuple):
+    calls: int
+    written: int
+    out: bytes
+
+
+def frames(upstream: Dialect, pieces: int) -> list[bytes]:
+    """One call with `{"x": "..."}` in so many pieces."""
+    texts = ['{"x":"', *("y" * SIZE for _ in range(pieces - 2)), '"}']
+    match upstream:
+        case Dialect.CHAT:
+            first = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+            deltas = [first, *({"index": 0, "function": {"arguments": text}} for text in texts)]
+            events: list[dict[str, Any]] = [
+                {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]} for delta in deltas
+            ]
+            events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+        case Dialect.MESSAGES:
+            block = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+            pieces_ = ({"type": "input_json_delta", "partial_json": text} for text in texts)
+            events = [
+                {"type": "message_start", "message": {"id": "i", "model": "m", "usage": {"input_tokens": 1}}},
+                {"type": "content_block_start", "index": 0, "content_block": block},
+                *({"type": "content_block_delta", "index": 0, "delta": piece} for piece in pieces_),
+                {"type": "content_block_stop", "index": 0},
+                {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 1}},
+                {"type": "message_stop"},
+            ]
+        case _:
+            item = {"id": "fc", "type": "function_call", "call_id": "a", "name": "f", "arguments": ""}
+            done = {**item, "arguments": "".join(texts)}
+            place = {"item_id": "fc", "output_index": 0}
+            events = [
+                {"type": "response.created", "response": {"id": "i", "model": "m"}},
+                {"type": "response.output_item.added", "output_index": 0, "item": item},
+                *({"type": "response.function_call_arguments.delta", **place, "delta": text} for text in texts),
+                {"type": "response.function_call_arguments.done", **place, "arguments": done["arguments"]},
+                {"type": "response.output_item.done", "output_index": 0, "item": done},
+                {"type": "response.completed", "response": {"id": "i", "output": [done], "status": "completed"}},
+            ]
+    return [b"data: %b\n\n" % json.dumps(event).encode() for event in events]
+
+
+def cost(upstream: Dialect, client: Dialect, pieces: int) -> Cost:
+    calls = 0
+
+    def count(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    given = frames(upstream, pieces)
+    one = translator(upstream, client)
+    sys.setprofile(count)
+    try:
+        out = through(client, one, given)
+    finally:
+        sys.setprofile(None)
+    return Cost(calls, len(out), out)
+
+
+@pytest.mark.parametrize(("upstream", "client"), PAIRS)
+def test_twice_the_fragments_are_twice_the_work(upstream: Dialect, client: Dialect) -> None:
+    half, full = cost(upstream, client, PIECES // 2), cost(upstream, client, PIECES)
+    assert full.calls < 2.05 * half.calls
+    assert full.calls < 90 * PIECES, "a bounded number of calls for each fragment"
+    assert full.written <= 2.05 * half.written
+    sent = sum(map(len, frames(upstream, PIECES)))
+    assert full.written < 4 * sent
+    told = GRAMMARS[client](full.out)
+    assert told.end == "end"
+    if told.calls:
+        assert len(json.loads(told.calls[0])["x"]) == (PIECES - 2) * SIZE
+
+
+@pytest.mark.parametrize(("upstream", "client"), PAIRS)
+def test_a_long_argument_is_held_once_or_a_few_times(upstream: Dialect, client: Dialect) -> None:
+    """Each piece of output is let go as it is made: what is held is what a dialect has to tell again at the end."""
+    given = frames(upstream, PIECES)
+    one = translator(upstream, client)
+    tracemalloc.start()
+    try:
+        for frame in given:
+            one.feed(frame)
+        one.has_ended()
+        held, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    size = PIECES * SIZE
+    assert held < 3 * size
+    assert peak < 12 * size
+
+
+def test_a_frame_that_never_ends_is_searched_once() -> None:
+    """No blank line ever comes: each byte is looked at a bounded number of times, and the buffer has a limit."""
+    one = translator(Dialect.CHAT, Dialect.MESSAGES)
+    calls = 0
+
+    def count(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        for _ in range(PIECES):
+            one.feed(b"data: " + b"x" * SIZE)
+    finally:
+        sys.setprofile(None)
+    assert calls < 20 * PIECES
+    assert one.rest() == b""
+
+
+def test_interleaved_calls_are_looked_at_once() -> None:
+    """Each fragment goes to the other of two calls: nothing is searched again for it."""
+    head = [
+        {"index": at, "id": f"c{at}", "type": "function", "function": {"name": "f", "arguments": '{"x":"'}}
+        for at in (0, 1)
+    ]
+
+    def given(pieces: int) -> list[bytes]:
+        deltas = [*head, *({"index": n % 2, "function": {"arguments": "y" * SIZE}} for n in range(pieces))]
+        return [
+            b"data: %b\n\n" % json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]}).encode()
+            for delta in deltas
+        ]
+
+    def work(pieces: int) -> int:
+        calls = 0
+
+        def count(frame: FrameType, event: str, arg: Any) -> None:
+            nonlocal calls
+            calls += 1
+
+        sent = given(pieces)
+        one = translator(Dialect.CHAT, Dialect.MESSAGES)
+        sys.setprofile(count)
+        try:
+            for frame in sent:
+                one.feed(frame)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert work(PIECES) < 2.05 * work(PIECES // 2)
