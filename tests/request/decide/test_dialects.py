@@ -33,6 +33,11 @@ def test_a_dialect_that_it_speaks_badly_is_translated_if_it_speaks_another() -> 
     assert dialect_for(serve(CHAT, MESSAGES, RESPONSES, always=(MESSAGES, CHAT)), MESSAGES, "/p") is RESPONSES
 
 
+def test_what_it_speaks_badly_is_better_than_nothing() -> None:
+    only = serve(RESPONSES, always=(RESPONSES,))
+    assert dialect_for(only, Dialect.COMPLETIONS, "/p") is RESPONSES
+
+
 def test_what_the_serve_was_found_to_speak_counts_more_than_what_it_may() -> None:
     assert dialect_for(serve(CHAT), MESSAGES, "/p", frozenset({MESSAGES})) is MESSAGES
 

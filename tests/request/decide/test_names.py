@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
 from stoker.request.decide.names import Names
