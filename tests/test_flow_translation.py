@@ -6,6 +6,7 @@ The codecs have tests of their own (tests/request/translate); these hold what th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from typing import Any
 
@@ -219,9 +220,9 @@ async def test_the_address_of_an_image_is_refused_for_a_local_model(stage: Stage
 
 async def _pictures(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A site with one picture, and one that never comes."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    if b"/never" in head:
-        await reader.read()
+    with contextlib.suppress(asyncio.IncompleteReadError):  # who leaves at once has asked for nothing
+        if b"/never" in await reader.readuntil(b"\r\n\r\n"):
+            await reader.read()
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n\x89PNG\r\n\x1a\n" + bytes(40))
     writer.close()
 

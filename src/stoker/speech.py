@@ -82,7 +82,7 @@ class Speech:
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         about = self._about(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect:
-            tidied, changes = tidy(body, about) if dialect in PATHS else (body, ())
+            tidied, changes = tidy(body, about, top.may_name_images) if dialect in PATHS else (body, ())
             if changes:
                 top.model_at = None
             return Form(endpoint, endpoint, top, tidied, changes)

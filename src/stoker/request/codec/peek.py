@@ -33,7 +33,7 @@ class Top(msgspec.Struct):
     """The top level of a request body; everything else is skipped, but proved to be JSON.
 
     `model_at` is where the model's key starts, if that is certain without a scan of the structure; `private` names the
-    engine-private parameters that are there.
+    engine-private parameters that are there; `may_name_images` is false where no image is given by its address.
     """
 
     model: Any = None
@@ -53,6 +53,7 @@ class Top(msgspec.Struct):
     id_slot: msgspec.Raw = _ABSENT
     model_at: Any = msgspec.field(default=None, name="(model_at)")
     private: Any = msgspec.field(default=(), name="(private)")
+    may_name_images: Any = msgspec.field(default=True, name="(may_name_images)")
 
     def output_budget(self) -> int | None:
         """Tokens the caller allows for the answer; None if it did not say."""
@@ -69,7 +70,10 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
-_UNIQUE_KEY = re.compile(rb'"(?:%s)"' % "|".join(UNIQUE).encode())
+IMAGE_KEYS = ("url", "image_url", "source")
+"""Keys under which the address of an image may stand, anywhere in a body."""
+_KEY = re.compile(rb'"(?:%s)"' % "|".join((*UNIQUE, *IMAGE_KEYS)).encode())
+_IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
 _COLON = re.compile(rb"\s*:\s*")
 _ROUNDS = 12
 _SQUARE = bytes.maketrans(b"{}", b"[]")
@@ -99,14 +103,20 @@ def peek(body: bytes, streams: bool = False) -> Top:
         raise _too_deep()  # 2
     top.model_at = None  # these two are ours alone, whatever the body says
     top.private = private = _private_of(top)
-    keys = _UNIQUE_KEY.findall(body)
+    keys = _KEY.findall(body)
+    known = set(keys)
+    images = known & _IMAGE_KEYS
+    if images:
+        keys = [key for key in keys if key not in _IMAGE_KEYS]
+        known -= _IMAGE_KEYS
     is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    if not is_plain or len(keys) > len(set(keys)) or (private and _repeats(body, private)):
+    top.may_name_images = bool(images) or not is_plain
+    if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' stands {count} times in the request body"
                 raise ClientError(text, code="duplicate_field", param=name)  # 3
-    elif b'"model"' in keys:
+    elif b'"model"' in known:
         top.model_at = body.index(b'"model"')
     if not isinstance(top.model, str) or not top.model:
         found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"

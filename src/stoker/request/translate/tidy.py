@@ -27,13 +27,16 @@ _SIGNED = {Dialect.MESSAGES: ("messages", "signature"), Dialect.RESPONSES: ("inp
 """Where signed thinking stands: the list of turns or items, and the field that holds the signature."""
 
 
-def tidy(body: bytes, traits: Traits) -> tuple[bytes, tuple[str, ...]]:
-    """The body to send, and what was changed. The body is valid JSON. Raises ClientError 400 `image_url_refused`."""
+def tidy(body: bytes, traits: Traits, may_name_images: bool = True) -> tuple[bytes, tuple[str, ...]]:
+    """The body to send, and what was changed. The body is valid JSON, `may_name_images` what `peek` said of it.
+
+    Raises ClientError 400 `image_url_refused`.
+    """
     changes: list[str] = []
     if traits.local:
         if traits.dialect is Dialect.MESSAGES and _BILLING in body:
             body = _without_billing(body, changes)
-        if not traits.takes_image_urls and may_hold(body):
+        if may_name_images and not traits.takes_image_urls and may_hold(body):
             refuse_remote(loose(body))
     elif traits.dialect in _SIGNED and _OURS in body:
         body = _without_ours(body, *_SIGNED[traits.dialect], changes)
