@@ -143,7 +143,7 @@ class _Listener:
         for frame in self._splitter.feed(data):
             self._frames.append(frame)
             payload = loose(frame) if frame != b"[DONE]" else None
-            events = self._reader.end() if frame == b"[DONE]" else []
+            events = self._reader.end(is_said=True) if frame == b"[DONE]" else []
             if isinstance(payload, dict):
                 events = self._reader.read(payload)
             carried = False

@@ -50,8 +50,10 @@ class AnswerReader(Protocol):
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""
 
-    def end(self) -> list[Event]:
-        """The stream is over (`[DONE]`, or the connection's end): what is left to say. Empty if nothing proper came."""
+    def end(self, is_said: bool = False) -> list[Event]:
+        """The stream is over: what is left to say. Empty if nothing proper came. `is_said`: by `[DONE]`, which is an end
+        also where no reason was given; else by the end of the connection.
+        """
 
     def whole(self, payload: dict[str, Any]) -> Answer:
         """An answer that was not streamed."""

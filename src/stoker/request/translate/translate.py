@@ -148,13 +148,14 @@ class AnswerTranslator:
         out: list[bytes] = []
         for frame in self._frames.feed(data):
             if frame == b"[DONE]":
-                self._write(self._reader.end(), out)
+                self._write(self._reader.end(is_said=True), out)
                 continue
             payload = loose(frame)
             if isinstance(payload, dict):
-                if is_error(payload) and self.error is None and not self._is_over:
+                events = self._reader.read(payload)
+                if events and isinstance(events[0], Failed):  # a reader gives it alone
                     self.error = payload
-                self._write(self._reader.read(payload), out)
+                self._write(events, out)
         return b"".join(out)
 
     def has_ended(self) -> bool:

@@ -496,3 +496,20 @@ def test_any_cut_of_an_answer_gives_the_same_blocks(data: st.DataObject) -> None
         Text(text),
         *(Call(f"c{n}", "f", a) for n, a in enumerate(arguments)),
     ]
+
+
+def test_the_end_said_without_a_reason_is_an_end() -> None:
+    """Some engines send `[DONE]` and no finish_reason; the end of the connection alone is none."""
+    reader = AnswerReader(Losses())
+    reader.read(chunk(content="hi"))
+    assert reader.end() == []
+    assert reader.end(is_said=True)[-2:] == [Finished(Stop.END), Ended()]
+    assert AnswerReader(Losses()).end(is_said=True) == []
+
+
+def test_an_answer_that_the_engine_gave_up_has_no_normal_end() -> None:
+    reader = AnswerReader(Losses())
+    reader.read(chunk(content="hi"))
+    (failed,) = reader.read(chunk("abort"))
+    assert isinstance(failed, Failed)
+    assert reader.end(is_said=True) == []

@@ -473,8 +473,8 @@ def test_text_alone_loses_no_modality() -> None:
 # -- hostile input ------------------------------------------------------------------------------------------------
 
 KEYS = [
-    "type", "function", "custom", "name", "tools", "allowed_tools", "arguments", "input", "text", "image_url", "url", "file",
-    "file_data", "input_audio", "format", "data", "json_schema", "schema", "parameters", "id",
+    "type", "function", "custom", "name", "tools", "allowed_tools", "arguments", "input", "text", "image_url", "url",
+    "file", "file_data", "input_audio", "format", "data", "json_schema", "schema", "parameters", "id",
 ]  # fmt: skip
 HOSTILE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["function", "custom", "text"]),

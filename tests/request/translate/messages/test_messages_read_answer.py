@@ -300,6 +300,11 @@ def test_a_later_count_of_the_input_does_not_forget_what_was_cached(later: dict[
     assert totals(CACHED, {"input_tokens": 200, "output_tokens": 9, **later}) == Tokens(1000, 700, 100, 9)
 
 
+def test_a_later_count_of_the_cache_replaces_the_earlier_one() -> None:
+    later = {"input_tokens": 0, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 100, "output_tokens": 9}
+    assert totals(CACHED, later) == Tokens(1000, 900, 100, 9)
+
+
 @pytest.mark.parametrize("usage", [None, 3, {"input_tokens": -1, "output_tokens": "9"}, {"output_tokens": True}])
 def test_a_count_that_is_none_is_unknown(usage: Any) -> None:
     assert totals({}, usage) == Tokens()
@@ -314,7 +319,8 @@ def test_a_whole_answer() -> None:
         "id": "msg_1", "model": "m", "stop_reason": "stop_sequence", "stop_sequence": "END",
         "content": [
             {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "d"},
-            {"type": "text", "text": "a", "citations": [{}]}, {"type": "tool_use", "id": "t", "name": "f"},
+            {"type": "text", "text": "a", "citations": [{}]}, {"type": "text", "text": "b"},
+            {"type": "tool_use", "id": "t", "name": "f"},
             {"type": "tool_use", "id": "u", "name": "f", "input": '{"a":1}'},
             {"type": "tool_use", "id": "v", "name": "f", "input": {"b": 1.0, "a": 2}},
             {"type": "server_tool_use"}, "no block",
@@ -322,7 +328,7 @@ def test_a_whole_answer() -> None:
         "stop_details": {"type": "refusal"},
     })  # fmt: skip
     assert answer == Answer("msg_1", "m", [
-        Thinking("hm", "s"), Redacted("d"), Text("a"), Call("t", "f", "{}"), Call("u", "f", '{"a":1}'),
+        Thinking("hm", "s"), Redacted("d"), Text("a"), Text("b"), Call("t", "f", "{}"), Call("u", "f", '{"a":1}'),
         Call("v", "f", '{"b":1.0,"a":2}'),
     ], Stop.SEQUENCE, "END")  # fmt: skip
     assert list(losses.codes) == ["citations", "foreign_block", "stop_details"]

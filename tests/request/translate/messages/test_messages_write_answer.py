@@ -175,7 +175,9 @@ def test_litellm_13638_later_pieces_of_arguments_are_no_text() -> None:
 def test_litellm_29491_arguments_of_200_kb_in_3000_pieces_arrive_whole() -> None:
     arguments = json.dumps({"a": "x" * 200_000})
     pieces = [Grew(0, arguments[at : at + 67]) for at in range(0, len(arguments), 67)]
-    payloads = stream(Began("i", "m"), Opened(0, Kind.CALL, "t", "f"), *pieces, Closed(0), Finished(Stop.CALLS), Ended())
+    payloads = stream(
+        Began("i", "m"), Opened(0, Kind.CALL, "t", "f"), *pieces, Closed(0), Finished(Stop.CALLS), Ended()
+    )
     assert folded(payloads)["content"][0]["input"] == json.loads(arguments)
     assert len(payloads) == len(pieces) + 5
 
@@ -269,14 +271,14 @@ def test_a_refusal_is_text_and_the_reason(stop: Stop, reason: str) -> None:
 
 
 def test_a_call_that_was_cut_off_is_never_silently_empty() -> None:
-    answer = Answer("", "", [Call("t", "f", '{"city":"San J')], Stop.LENGTH)
+    answer = Answer("", "", [Call("t", "f", '{"a":1,"city":"San J'), Call("u", "f", '{"city":"San J')], Stop.LENGTH)
     one = writer()
     found = one.whole(answer)
-    assert json.loads(bytes(found["content"][0]["input"])) == {"city": "San J"}
-    assert (found["stop_reason"], list(one.losses.codes)) == ("max_tokens", ["truncated_call"])
+    assert [json.loads(bytes(block["input"])) for block in found["content"]] == [{"a": 1}, {"_raw": '{"city":"San J'}]
+    assert (found["stop_reason"], list(one.losses.codes)) == ("max_tokens", ["truncated_call", "arguments"])
     payloads = stream(*events_of(answer))
     pieces = [event["delta"]["partial_json"] for event in payloads if event["type"] == "content_block_delta"]
-    assert "".join(pieces) == '{"city":"San J'
+    assert "".join(pieces) == '{"a":1,"city":"San J{"city":"San J'
 
 
 def test_a_failure_is_the_one_error_event() -> None:

@@ -22,7 +22,7 @@ TEXTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 """Clients that get arguments as text, piece by piece."""
 SEEDS = st.integers(0, 2**32)
 FEW = settings(
-    max_examples=50, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 _ERRORS: dict[Dialect, tuple[dict[str, Any], ...]] = {

@@ -28,6 +28,7 @@ from stoker.domain.answer import (
     Stop,
     Tokens,
 )
+from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
 from stoker.request.codec.frames import as_error, is_error
 from stoker.request.translate.calls import Balance
@@ -37,8 +38,10 @@ from stoker.request.translate.json_text import encode
 
 STOPS = {
     "stop": Stop.END, "length": Stop.LENGTH, "tool_calls": Stop.CALLS, "function_call": Stop.CALLS,
-    "content_filter": Stop.FILTERED, "model_length": Stop.CONTEXT, "eos": Stop.END, "abort": Stop.END,
+    "content_filter": Stop.FILTERED, "model_length": Stop.CONTEXT, "eos": Stop.END,
 }  # fmt: skip
+_ABORTED = "abort"
+"""SGLang's reason for an answer that was cut off: it must not look like an end."""
 MOST_CALLS = 1024
 """Calls of one answer; what is beyond is dropped."""
 
@@ -116,6 +119,9 @@ class AnswerReader:
             if isinstance(delta, dict):
                 self._delta(delta, out)
             reason = choice.get("finish_reason")
+            if reason == _ABORTED:
+                self._is_over = True
+                return [Failed(UpstreamError("the engine gave the answer up", code="upstream_error"))]
             if isinstance(reason, str) and reason:
                 self._finish = reason, matched_of(choice)
         tokens = tokens_of(payload)
@@ -123,7 +129,9 @@ class AnswerReader:
             out.append(Counted(tokens))
         return out
 
-    def end(self) -> list[Event]:
+    def end(self, is_said: bool = False) -> list[Event]:
+        if self._finish is None and is_said and self._began:
+            self._finish = "stop", None
         if self._is_over or self._finish is None:
             return []
         self._is_over = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.errors import ClientError
+from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
     Audio,
     Block,
@@ -309,6 +310,8 @@ def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losse
     for name, value in prompt.settings.items():
         if name == "repetition_penalty" and traits.local:
             out[traits.repetition_field] = value
+        elif name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
+            losses.add(name)  # a tier of another vendor
         elif name in _EVERYWHERE or name in (_LOCAL if traits.local else _CLOUD):
             out[name] = {**value, **out[name]} if isinstance(out.get(name), dict) and isinstance(value, dict) else value
         elif name in ("user", "safety_identifier", "prompt_cache_key", "store", "metadata", "service_tier"):

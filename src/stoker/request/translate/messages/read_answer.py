@@ -88,7 +88,7 @@ class AnswerReader:
                 return self.end()
         return []
 
-    def end(self) -> list[Event]:
+    def end(self, is_said: bool = False) -> list[Event]:
         if self._is_over or self._finish is None:
             return []
         self._is_over = True

@@ -57,6 +57,9 @@ class _Block(msgspec.Struct):
     context: str | None = None
     citations: Any = None
     cache_control: Any = None
+    transformations: Any = None
+    caller: dict[str, Any] | None = None
+    toolset_name: str | None = None
 
 
 class _SearchResult(msgspec.Struct):
@@ -124,8 +127,13 @@ class _Request(msgspec.Struct):
     cache_control: Any = None
     container: Any = None
     mcp_servers: Any = None
+    context_management: Any = None
 
 
+_BY_MODEL = {"type": "direct"}
+"""Who called: the model, and not the vendor's own tools."""
+_KEEPS_ALL = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+"""What Claude Code asks for: that no thinking is cleared. None is."""
 SETTINGS = ("temperature", "top_p", "top_k", "service_tier")
 """Settings that Messages has, by the same names; `metadata.user_id` is `user`."""
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
@@ -150,6 +158,8 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     """Raises ClientError 400."""
     asked = shaped(_request, body, "")
     if any(name not in _KNOWN for name in shaped(_fields, body, "")):
+        losses.add("unknown_field")
+    if asked.context_management not in (None, _KEEPS_ALL):
         losses.add("unknown_field")
     if asked.cache_control is not None:
         losses.add("cache_control")
@@ -179,7 +189,7 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         stop=asked.stop_sequences or [],
         stream=bool(asked.stream),
         format=_format(asked.output_config),
-        reasoning=_reasoning(asked),
+        reasoning=_reasoning(asked, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=settings,
     )
@@ -229,6 +239,10 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
         losses.add("cache_control")
     if block.citations and block.citations != {"enabled": False}:
         losses.add("citations")
+    if block.transformations is not None:
+        losses.add("unknown_field")
+    if block.toolset_name is not None or (block.caller or _BY_MODEL) != _BY_MODEL:
+        losses.add("tool_fields")
     match block.type:
         case "text" | "mid_conv_system":
             return Text(block.text or "")
@@ -328,13 +342,15 @@ def _format(given: _Output | None) -> Format | None:
     return Format(given.format.schema if is_there(given.format.schema) else None)
 
 
-def _reasoning(asked: _Request) -> Reasoning | None:
+def _reasoning(asked: _Request, losses: Losses) -> Reasoning | None:
     given, effort = asked.thinking, asked.output_config.effort if asked.output_config is not None else None
     if given is None:
         return None if effort is None else Reasoning(effort=effort)
     if given.type not in ("enabled", "adaptive", "disabled", "between_tools"):
         text = f"'thinking.type' is {given.type[:40]!r}: enabled, adaptive or disabled is expected"
         raise ClientError(text, code="bad_field", param="thinking.type")
+    if given.type == "between_tools":
+        losses.add("reasoning")  # when to think: nobody else can be told
     shown = None if given.display is None else given.display != "omitted"
     return Reasoning(given.type != "disabled", given.budget_tokens, effort, shown)
 

@@ -14,7 +14,6 @@ from stoker.domain.answer import (
     Began,
     Closed,
     Counted,
-    Ended,
     Event,
     Failed,
     Finished,
@@ -27,7 +26,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event, ping
 from stoker.request.translate.calls import as_object, is_plain_start, spelt_id
 from stoker.request.translate.corners import Losses
@@ -96,7 +95,7 @@ class AnswerWriter:
                 self._finish = event
             case Failed(error=error):
                 return self.fail(error)
-            case Ended():
+            case _:
                 return self._end()
         return b""
 
@@ -123,9 +122,9 @@ class AnswerWriter:
                     content.append({"type": "thinking", "thinking": text, "signature": signature})
                 case Redacted(data=data):
                     content.append({"type": "redacted_thinking", "data": data})
-                case Call(id=id, name=name, arguments=arguments):
-                    given = as_object(arguments, self.losses, whole=not cut)
-                    content.append({"type": "tool_use", "id": spelt_id(id), "name": name, "input": given})
+                case _:
+                    given = as_object(block.arguments, self.losses, whole=not cut)
+                    content.append({"type": "tool_use", "id": spelt_id(block.id), "name": block.name, "input": given})
         return {
             "id": prefixed(answer.id, "msg_", self._asked.request_id),
             "type": "message",

@@ -58,7 +58,7 @@ def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, An
         losses.add("stop")
     _tools(out, prompt, losses)
     _thinking(out, prompt.reasoning, limit, traits, losses)
-    _format(out, prompt.format)
+    _format(out, prompt.format, losses)
     _settings(out, prompt, traits, losses)
     return out
 
@@ -105,7 +105,7 @@ def _block(block: Block, traits: Traits, losses: Losses) -> dict[str, Any] | Non
             return {"type": "redacted_thinking", "data": data}
         case Call():
             return _call(block, losses)
-        case Result():
+        case _:
             return _result(block, traits, losses)
 
 
@@ -156,7 +156,8 @@ def _tools(out: dict[str, Any], prompt: Prompt, losses: Losses) -> None:
     tools, choice = prompt.tools, prompt.tool_choice
     if choice is not None and choice.allowed is not None:
         losses.add("allowed_tools")
-        tools = [tool for tool in tools if tool.name in choice.allowed]
+        allowed = frozenset(choice.allowed)
+        tools = [tool for tool in tools if tool.name in allowed]
     if not tools:
         if prompt.parallel_calls is not None:
             losses.add("parallel_calls")
@@ -219,7 +220,9 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
         out["thinking"]["display"] = "summarized" if asked.shown else "omitted"
 
 
-def _format(out: dict[str, Any], format: Format | None) -> None:
+def _format(out: dict[str, Any], format: Format | None, losses: Losses) -> None:
+    if format is not None and (format.description is not None or format.strict is False):
+        losses.add("format_fields")
     if format is not None and format.schema is not None:
         out.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": format.schema}
 

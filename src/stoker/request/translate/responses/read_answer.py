@@ -142,7 +142,7 @@ class AnswerReader:
                 self._read_piece(kind, payload, out)
         return out
 
-    def end(self) -> list[Event]:
+    def end(self, is_said: bool = False) -> list[Event]:
         """Nothing: the terminal event said it all, or the answer has no proper end."""
         return []
 

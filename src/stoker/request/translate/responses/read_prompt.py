@@ -4,7 +4,8 @@
     2. a message of the system or the developer             -> a turn of its own
     3. a message of the assistant, reasoning, a call        -> the assistant's turn, while nothing else comes between
     4. what a call gave                                     -> the next turn of the user, before what else the user says
-    5. any other item: only its vendor can run or read it   -> dropped
+    5. tools that come as an item (Codex, with OpenAI's newest models) -> tools as the others
+    6. any other item: only its vendor can run or read it   -> dropped
 
 What would need a conversation that is kept here is refused: nothing is stored.
 """
@@ -31,6 +32,7 @@ from stoker.domain.prompt import (
     Role,
     Text,
     Thinking,
+    Tool,
     Turn,
 )
 from stoker.request.translate import media
@@ -72,6 +74,10 @@ class _Part(msgspec.Struct):
 
 class _Thought(msgspec.Struct):
     text: str = ""
+
+
+class _Tools(msgspec.Struct):
+    tools: list[Raw] = []
 
 
 class _Reasoning(msgspec.Struct):
@@ -130,6 +136,8 @@ class _Request(msgspec.Struct):
     previous_response_id: Any = None
     conversation: Any = None
     prompt: Any = None
+    client_metadata: Any = None
+    """Codex: ids of its session, for whoever counts them. No model sees them."""
 
 
 SETTINGS = (
@@ -152,6 +160,7 @@ _message = msgspec.json.Decoder(_Message)
 _part = msgspec.json.Decoder(_Part)
 _reasoning_item = msgspec.json.Decoder(_Reasoning)
 _call_item = msgspec.json.Decoder(_Call)
+_tools_item = msgspec.json.Decoder(_Tools)
 _text = msgspec.json.Decoder(str)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
@@ -167,8 +176,9 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.
         losses.add("unknown_field")
     if any(name != "reasoning.encrypted_content" for name in asked.include or ()):
         losses.add("include")
-    turns = _Turns(losses, error_prefix).read(asked)
-    tools = read_tools(asked.tools or [], "tools", losses)
+    items = _Turns(losses, error_prefix)
+    turns = items.read(asked)
+    tools = [*read_tools(asked.tools or [], "tools", losses), *items.tools]
     return Prompt(
         dialect=Dialect.RESPONSES,
         model=asked.model,
@@ -207,12 +217,14 @@ def _settings(asked: _Request) -> dict[str, Any]:
 class _Turns:
     """Items, one by one, as turns. The numbers are those of the module's docstring."""
 
-    __slots__ = ("_error_prefix", "_losses", "_turns")
+    __slots__ = ("_error_prefix", "_losses", "_turns", "tools")
 
     def __init__(self, losses: Losses, error_prefix: str) -> None:
         self._losses = losses
         self._error_prefix = error_prefix
         self._turns: list[Turn] = []
+        self.tools: list[Tool] = []
+        """Those that came as items."""
 
     def read(self, asked: _Request) -> list[Turn]:
         if asked.instructions:
@@ -241,8 +253,11 @@ class _Turns:
                 self._add(Role.ASSISTANT, [self._call(raw, where, kind.type == "custom_tool_call")])  # 3
             case "function_call_output" | "custom_tool_call_output":
                 self._result(raw, where, kind.type == "custom_tool_call_output")
+            case "additional_tools":
+                given = shaped(_tools_item, raw, where).tools
+                self.tools += read_tools(given, f"{where}.tools", self._losses)  # 5
             case _:
-                self._losses.add("foreign_block")  # 5
+                self._losses.add("foreign_block")  # 6
 
     def _message(self, raw: Raw, where: str) -> None:
         message = shaped(_message, raw, where)

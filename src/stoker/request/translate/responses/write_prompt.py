@@ -217,7 +217,8 @@ def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) 
     tools = prompt.tools
     if choice is not None and choice.allowed is not None and traits.local:
         losses.add("allowed_tools")
-        tools = [tool for tool in tools if tool.name in choice.allowed]
+        allowed = frozenset(choice.allowed)
+        tools = [tool for tool in tools if tool.name in allowed]
         choice = ToolChoice(choice.mode)
     if not tools:
         if prompt.parallel_calls is not None:
@@ -285,7 +286,9 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
 
 def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
     for name, value in prompt.settings.items():
-        if name in _SETTINGS:
+        if name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
+            losses.add(name)  # a tier of another vendor
+        elif name in _SETTINGS:
             out[name] = value
         elif name == "store":
             if value and not traits.local:

@@ -1,0 +1,62 @@
+"""A serve's 4xx keeps its status and its own words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from stoker.domain.errors import CapacityError, ClientError
+from stoker.request.translate.refusal import MOST, refusal_of
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "too long"}}, "too long"),
+        ({"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}, "too long"),
+        ({"error": "too long"}, "too long"),
+        ({"message": "too long"}, "too long"),
+        ({"detail": "too long"}, "too long"),
+        ({"detail": [{"loc": ["body"], "msg": "too long", "input": "the prompt"}]}, "too long"),
+        ({"error": "", "detail": "too long"}, "too long"),
+        ("too long", "too long"),
+        ({"error": {"message": "x" * 5000}}, "x" * MOST),
+        ({"detail": []}, "the serve refused the request with HTTP 422"),
+        ({"error": {"code": 7}}, "the serve refused the request with HTTP 422"),
+        (7, "the serve refused the request with HTTP 422"),
+    ],
+)
+def test_its_own_words(body: Any, message: str) -> None:
+    error = refusal_of(422, json.dumps(body).encode())
+    assert (type(error), error.status, error.message, error.code) == (ClientError, 422, message, "upstream_refused")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 5000, b'{"error":' * 900 + b'"deep"' + b"}" * 900])
+def test_a_body_that_says_nothing_raises_nothing(body: bytes) -> None:
+    assert refusal_of(400, body).message == "the serve refused the request with HTTP 400"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("context_length_exceeded", "context_length_exceeded"),
+        ("a" * 99, "a" * 64),
+        ("two words", "upstream_refused"),
+        ("größe", "upstream_refused"),
+        (400, "upstream_refused"),
+        ("", "upstream_refused"),
+    ],
+)
+def test_its_code_if_it_is_a_word_for_programs(code: Any, told: str) -> None:
+    assert refusal_of(400, json.dumps({"error": {"message": "m", "code": code}}).encode()).code == told
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [(b"7", 7.0), (b"", 1.0), (b"soon", 1.0), (b"-7", 1.0), (b"9" * 400, 3600.0)]
+)
+def test_a_serve_that_is_busy_says_when_to_come_again(given: bytes, seconds: float) -> None:
+    error = refusal_of(429, b'{"error":{"message":"slow down"}}', given)
+    assert isinstance(error, CapacityError)
+    assert (error.status, error.code, error.message, error.retry_after) == (429, "upstream_busy", "slow down", seconds)
