@@ -36,6 +36,7 @@ from stoker.request.translate.prepare import prefill as prefill_pass
 from stoker.request.translate.prepare import results as results_pass
 from stoker.request.translate.prepare import system as system_pass
 from stoker.request.translate.prepare import thinking as thinking_pass
+from stoker.request.translate.prepare import user as user_pass
 from stoker.request.translate.thinking import Signer
 from stoker.request.translate.traits import Traits, traits
 
@@ -135,12 +136,13 @@ def test_to_messages_of_other_makers_all_thinking_is_signed_by_us(block: Block) 
     ((found,), lost) = thought(MESSAGES, block, Dialect.CHAT)
     assert isinstance(found, Thinking)
     assert SIGNER.fits(found.signature, "hm")
-    assert lost == []
+    assert lost == (["signature"] if block != Thinking("hm") else [])
     assert thought(MESSAGES, OURS) == ([OURS], [])
 
 
 def test_what_openai_encrypted_is_its_text_elsewhere() -> None:
-    assert thought(CHAT, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm")], [])
+    assert thought(CHAT, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm")], ["signature"])
+    assert thought(CHAT, Thinking("hm"), Dialect.RESPONSES) == ([Thinking("hm")], [])
     assert thought(ANTHROPIC, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([], ["thinking_unsigned"])
     assert thought(RESPONSES, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm", "gAAAA")], [])
 
@@ -416,6 +418,20 @@ def test_a_choice_without_names_stays(allowed: list[str] | None) -> None:
     assert names(prompt, Fit(CHAT, SIGNER, Losses()))[0].tool_choice == choice
     prompt.tool_choice = None
     assert names(prompt, Fit(CHAT, SIGNER, Losses()))[0].tool_choice is None
+
+
+@pytest.mark.parametrize(
+    ("serve", "id", "length"),
+    [(CLOUD, "u" * 65, 64), (CLOUD, "u" * 64, 64), (CHAT, "u" * 65, 65), (ANTHROPIC, "u" * 65, 65)],
+)
+def test_a_users_id_that_openai_does_not_take_becomes_its_hash(serve: Traits, id: str, length: int) -> None:
+    def written(user_id: str) -> Any:
+        return through(user_pass, serve, user("a"), settings={"user": user_id, "seed": 1})[0].settings
+
+    assert (len(written(id)["user"]), written(id)["seed"]) == (length, 1)
+    assert written(id) == written(id)
+    assert written(id) != written(id + "v")
+    assert (written(id)["user"] == id) is (len(id) == length)
 
 
 def test_every_pass_takes_an_empty_prompt() -> None:

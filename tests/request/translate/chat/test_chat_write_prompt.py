@@ -52,9 +52,11 @@ OBJECT = Raw(b'{"type":"object","properties":{"a":{"type":"integer"}}}')
 ONE = [Tool("f", "d", OBJECT)]
 
 
-def write(*turns: Turn, to: Traits = LOCAL, **fields: Any) -> tuple[dict[str, Any], list[str]]:
+def write(
+    *turns: Turn, to: Traits = LOCAL, dialect: Dialect = Dialect.MESSAGES, **fields: Any
+) -> tuple[dict[str, Any], list[str]]:
     losses = Losses()
-    document = write_prompt(Prompt(Dialect.MESSAGES, "m", list(turns), **fields), to, losses)
+    document = write_prompt(Prompt(dialect, "m", list(turns), **fields), to, losses)
     assert set(losses.codes) <= set(LOST)
     return msgspec.json.decode(encode(document)), list(losses.codes)
 
@@ -462,9 +464,14 @@ EVERYWHERE = {
 VENDOR = {"top_k", "min_p", "repetition_penalty", "chat_template_kwargs"}
 
 
+def test_a_service_tier_of_anthropic_means_nothing_to_openai() -> None:
+    document, codes = write(settings={"service_tier": "standard_only"}, to=CLOUD)
+    assert ("service_tier" in document, codes) == (False, ["service_tier"])
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_written_told_or_of_no_meaning(name: str) -> None:
     for to, has in ((LOCAL, EVERYWHERE | VENDOR), (CLOUD, set(SETTINGS) - VENDOR - {"n"})):
-        document, codes = write(settings={name: 1}, to=to)
+        document, codes = write(settings={name: 1}, to=to, dialect=Dialect.RESPONSES)
         assert document.get(name) == (1 if name in has else None)
         assert codes == ([] if name in has or (to is LOCAL and name in SILENT) else [name])
