@@ -1,0 +1,64 @@
+"""Does a value fit a JSON schema? The keywords that the gates use, checked strictly. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def misfit(value: Any, schema: Mapping[str, Any], at: str = "it") -> str:
+    """Where and how it does not fit; empty: it fits."""
+    if "anyOf" in schema:
+        found = [misfit(value, one, at) for one in schema["anyOf"]]
+        return "" if "" in found else f"{at} fits none of anyOf"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{at} is {json.dumps(value)[:40]}, none of the enum"
+    kind = schema.get("type")
+    if kind is not None:
+        is_bool = isinstance(value, bool)
+        if not isinstance(value, _TYPES[kind]) or (is_bool and kind != "boolean"):
+            return f"{at} is no {kind}"
+    if isinstance(value, dict):
+        return _object(value, schema, at)
+    if isinstance(value, list):
+        return _array(value, schema, at)
+    if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
+        return f"{at} is longer than {schema['maxLength']}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
+            return f"{at} is {value}, out of bounds"
+    return ""
+
+
+def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: str) -> str:
+    known = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"{at} has no {name}"
+    for name, one in value.items():
+        if name in known:
+            if found := misfit(one, known[name], f"{at}.{name}"):
+                return found
+        elif schema.get("additionalProperties") is False:
+            return f"{at} has {name}, which the schema forbids"
+    return ""
+
+
+def _array(value: list[Any], schema: Mapping[str, Any], at: str) -> str:
+    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        return f"{at} has {len(value)} items"
+    for index, one in enumerate(value):
+        if found := misfit(one, schema.get("items", {}), f"{at}[{index}]"):
+            return found
+    return ""

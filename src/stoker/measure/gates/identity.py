@@ -1,0 +1,24 @@
+"""Is it the model that was asked for, with the context that was promised?"""
+
+from __future__ import annotations
+
+from stoker.measure.gates.gate import About, Gate, Seen, failed, passed
+from stoker.measure.talk import Talk
+
+
+async def _model(talk: Talk, about: About) -> Seen:
+    """1. healthy  2. the list is there, with the exact id  3. the context is the promised one"""
+    facts = about.facts
+    if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
+        return failed("health", f"/health answers {facts.health or 'nothing'}")
+    if facts.model not in facts.listed:  # 2
+        shown = ", ".join(facts.listed[:4]) or "nothing"
+        return failed("id", f"/v1/models shows {shown}, not '{facts.model}'")
+    told = "unknown" if facts.context is None else f"{facts.context:,}"
+    if facts.expected and facts.context and facts.context < facts.expected:  # 3
+        text = f"its context is {facts.context:,} tokens, the configuration promises {facts.expected:,}"
+        return failed("context", text, context=facts.context)
+    return passed(f"'{facts.model}' is listed, context {told}", context=facts.context)
+
+
+IDENTITY = (Gate("model", "health, exact id and context in /v1/models", _model),)

@@ -1,0 +1,158 @@
+"""The wire: stop strings, counts, the frames of a stream, and a client that leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from stoker.domain.answer import Stop
+from stoker.measure.gates.facts import running
+from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
+from stoker.measure.talk import Heard, Talk
+
+LEFT = 2.0
+"""Seconds within which the engine must have noticed that its client is gone."""
+
+
+async def _stop(talk: Talk, about: About) -> Seen:
+    """1. the text is cut  2. without the marker  3. at the right place  4. and the reason is said"""
+    cases = [(case, stream) for case in about.wording.stops for stream in (False, True)]
+    heard = await each(about, [partial(say, talk, about, case.asked, stream=s, stop=[case.stop]) for case, s in cases])
+    for (case, stream), one in zip(cases, heard, strict=True):
+        way = "streamed" if stream else "not streamed"
+        text, found = one.text, case.stop.strip()
+        if case.stop in text:
+            after = text.split(case.stop, 1)[1]
+            if after.strip():  # 1
+                return failed("ignored", f"{way}: it went on after {case.stop!r}: {short(text)}")
+            return failed("left-in", f"{way}: {case.stop!r} is in the text: {short(text)}")  # 2
+        if any(text.rstrip().endswith(found[:length]) and not text.rstrip().endswith(case.before)
+               for length in range(max(2, len(found) - 1), len(found))):  # fmt: skip
+            return failed("part", f"{way}: a part of {case.stop!r} is in the text: {short(text)}")
+        if not text.rstrip().endswith(case.before):  # 3
+            return failed("elsewhere", f"{way}: it ended at {short(text[-40:])}, not after {case.before!r}")
+        if one.answer.stop not in (Stop.END, Stop.SEQUENCE):  # 4
+            return failed("reason", f"{way}: the reason given is {one.answer.stop.value}")
+    return passed(f"cut before the marker, {len(heard)} of {len(heard)}, also where it is several tokens", n=len(heard))
+
+
+async def _usage(talk: Talk, about: About) -> Seen:
+    """1. there  2. the sum is right  3. cached is a part  4. streamed and not the same"""
+    question = about.wording.brief[1]
+    whole = await say(talk, about, question)
+    flow = await say(talk, about, question, stream=True)
+    told = _usage_of(whole.body)
+    if told is None:  # 1
+        return failed("missing", "an answer that is not streamed has no usage")
+    if flow.timed.tokens.output is None:
+        return failed("missing", "a stream that was asked for usage has none")
+    prompt, completion, total = (told.get(f"{word}_tokens") for word in ("prompt", "completion", "total"))
+    if total != (prompt or 0) + (completion or 0):  # 2
+        return failed("sum", f"{prompt} prompt and {completion} completion tokens make {total}")
+    for one in (whole, flow):
+        tokens = one.timed.tokens
+        if (tokens.cached or 0) > (tokens.input or 0):  # 3
+            return failed("cached", f"{tokens.cached} of {tokens.input} prompt tokens are said to be cached")
+    if whole.text == flow.text and (whole.timed.tokens.output, whole.timed.tokens.input) != (
+        flow.timed.tokens.output,
+        flow.timed.tokens.input,
+    ):  # 4
+        text = f"whole {_pair(whole)}, streamed {_pair(flow)} tokens for the same answer"
+        return failed("stream", text)
+    written = whole.timed.tokens.output
+    if not written:
+        return failed("zero", "an answer with text is said to have 0 tokens")
+    return passed(f"{prompt} + {completion} = {total}, streamed the same")
+
+
+def _pair(heard: Heard) -> str:
+    return f"{heard.timed.tokens.input}+{heard.timed.tokens.output}"
+
+
+def _usage_of(body: Any) -> dict[str, Any] | None:
+    found = body.get("usage") if isinstance(body, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+async def _frames(talk: Talk, about: About) -> Seen:
+    """1. ends with [DONE], once  2. one finish  3. usage only when asked  4. the same text as not streamed"""
+    question = about.wording.prose[1]
+    asked = await say(talk, about, question, stream=True)
+    plain = await say(talk, about, question, stream=True, stream_options=None)
+    whole = await say(talk, about, question)
+    for one in (asked, plain):
+        chunks = [_chunk(frame) for frame in one.frames if frame != b"[DONE]"]
+        dones = one.frames.count(b"[DONE]")
+        if dones != 1 or one.frames[-1] != b"[DONE]":  # 1
+            return failed("done", f"[DONE] came {dones} times" if dones != 1 else "something came after [DONE]")
+        ends = [choice["finish_reason"] for chunk in chunks for choice in chunk.get("choices") or ()
+                if isinstance(choice, dict) and choice.get("finish_reason")]  # fmt: skip
+        if len(ends) != 1:  # 2
+            return failed("finish", f"a stream has {len(ends)} finish reasons")
+    if any(_chunk(frame).get("usage") for frame in plain.frames):  # 3
+        return failed("usage", "a usage chunk came though nobody asked for it")
+    if not asked.text and whole.text:  # 4
+        return failed("silent", "the stream carries no text, the same answer not streamed does")
+    if about.facts.thinks:
+        return passed(f"{len(asked.frames)} frames, one finish, [DONE] last")
+    shared = _shared(asked.text, whole.text)
+    if shared < 0.5 * len(whole.text) or abs(len(asked.text) - len(whole.text)) > 0.5 * len(whole.text) + 20:
+        return failed("text", f"streamed {short(asked.text[-60:])}, whole {short(whole.text[-60:])}")
+    if whole.text.startswith(asked.text) and asked.text != whole.text:
+        return failed("text", f"the stream lacks the end: {short(whole.text[len(asked.text):])}")
+    return passed(f"{len(asked.frames)} frames, one finish, [DONE] last, the same text as not streamed")
+
+
+def _chunk(frame: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(frame)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _shared(one: str, other: str) -> int:
+    """Length of the common beginning."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+async def _cancel(talk: Talk, about: About) -> Seen:
+    """Leaves while much is still to come (`ignore_eos` where the engine knows it), then looks at the engine's count.
+
+    A tiny model may be done within the two seconds by itself: so the time allowed is also at most a third of what the
+    rest of the answer would have taken.
+    """
+    page = about.facts.running
+    if not page:
+        return absent("no page counts running requests: /metrics and /slots are off")
+    before = await running(about.look, page) or 0
+    most = (about.facts.context or 4096) - 256
+    ask = document(about, about.wording.long, stream=True, ignore_eos=True, max_tokens=most)
+    heard = await talk.ask(ask, drop_after=3)
+    dropped = talk.clock()
+    if heard.timed.failure != "dropped":
+        return failed("early", f"the stream ended before its third chunk: {heard.timed.failure or 'whole'}")
+    pace = (heard.timed.last or 0.0) - (heard.timed.first or 0.0)
+    allowed = min(LEFT, max(0.15, pace / 2 * most / 3))
+    left = before + 1
+    while left > before and talk.clock() - dropped < LEFT:
+        left = await running(about.look, page) or 0
+        await asyncio.sleep(0.01)
+    took = talk.clock() - dropped
+    if left > before:
+        return failed("goes-on", f"still running {LEFT:g} s after its client left", seconds=round(took, 3))
+    if took > allowed:
+        text = f"it ran for {took:.2f} s after its client left, until it was done"
+        return failed("goes-on", text, seconds=round(took, 3))
+    return passed(f"stopped {took * 1000:.0f} ms after its client left", seconds=round(took, 3))
+
+
+STREAM = (
+    Gate("stop", "stop strings cut the text, also when they are several tokens", _stop),
+    Gate("usage", "counts add up, streamed and not the same", _usage),
+    Gate("frames", "[DONE] last, one finish, usage only when asked", _frames),
+    Gate("cancel", "the engine stops when its client leaves", _cancel),
+)

@@ -1,0 +1,101 @@
+"""Does it still write? Words given back, whole prose, an end, and nothing that a client must not see."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from stoker.domain.answer import Stop
+from stoker.measure.gates import signs
+from stoker.measure.gates.gate import About, Gate, Seen, each, failed, is_too_few, passed, say, short
+from stoker.measure.talk import Heard, Talk
+
+ECHOES = 6
+
+
+async def _echo(talk: Talk, about: About) -> Seen:
+    """Twelve random words, and six at a time: how many come back whole."""
+    dice = about.dice("echo")
+    wanted = [" ".join(about.words(dice, 12 if turn % 2 else 6)) for turn in range(ECHOES)]
+    asked = [about.wording.echo.format(words=text) for text in wanted]
+    heard = await each(about, [partial(say, talk, about, text) for text in asked])
+    right = sum(text in " ".join(one.text.split()) for text, one in zip(wanted, heard, strict=True))
+    numbers = {"passed": right, "n": len(wanted)}
+    if is_too_few(right, len(wanted), 0.8):
+        worst = next(one.text for text, one in zip(wanted, heard, strict=True) if text not in one.text)
+        return failed("wrong", f"{right} of {len(wanted)} came back whole; one was {short(worst)}", **numbers)
+    return passed(f"{right} of {len(wanted)} came back whole", **numbers)
+
+
+async def _corruption(talk: Talk, about: About) -> Seen:
+    heard = await each(about, [partial(say, talk, about, text) for text in about.wording.prose])
+    for one in heard:
+        kind, sentence = signs.damage(one.text)
+        if kind:
+            return failed(kind, f"{sentence}: {short(one.text)}", n=len(heard))
+    letters = sum(len(one.text) for one in heard)
+    return passed(f"{len(heard)} answers, {letters:,} characters, no sign of damage", n=len(heard))
+
+
+async def _ends(talk: Talk, about: About) -> Seen:
+    asked = [partial(say, talk, about, text, stream=bool(at % 2)) for at, text in enumerate(about.wording.brief)]
+    heard = await each(about, asked)
+    ended = sum(one.answer.stop is Stop.END for one in heard)
+    numbers = {"passed": ended, "n": len(heard)}
+    if ended < 0.95 * len(heard):
+        other = next(one for one in heard if one.answer.stop is not Stop.END)
+        ran = all(one.timed.tokens.output in (None, about.wording.limit) for one in heard
+                  if one.answer.stop is not Stop.END)  # fmt: skip
+        text = f"{ended} of {len(heard)} short answers ended by themselves; one ended by {other.answer.stop.value}"
+        return failed("runs-on" if ran else "reason", text, **numbers)
+    return passed(f"{ended} of {len(heard)} short answers ended by themselves", **numbers)
+
+
+async def _special(talk: Talk, about: About) -> Seen:
+    """Streamed and not."""
+    asked = (*about.wording.prose[:3], *about.wording.brief[:3])
+    both = [partial(say, talk, about, text, stream=stream) for text in asked for stream in (False, True)]
+    heard = await each(about, both)
+    for one in heard:
+        if (found := signs.SPECIAL.search(one.text)) is not None:
+            way = "streamed" if one.frames else "not streamed"
+            return failed("leak", f"{found.group(0)} in an answer that was {way}", n=len(heard))
+    return passed(f"none in {len(heard)} answers, half of them streamed", n=len(heard))
+
+
+async def _thinking(talk: Talk, about: About) -> Seen:
+    """1. no tags in what is said  2. a model that thinks: off is off, on is on  3. cut while thinking, says nothing"""
+    question = about.wording.brief[1]
+
+    async def both(**fields: object) -> list[Heard]:
+        return await each(about, [partial(say, talk, about, question, stream=s, **fields) for s in (False, True)])
+
+    off = await both()
+    if not about.facts.thinks:
+        return _no_tags(off) or passed("it does not think, and no tag is in its answers")
+    on = await both(chat_template_kwargs={"enable_thinking": True}, max_tokens=4 * about.wording.limit)
+    cut = await both(chat_template_kwargs={"enable_thinking": True}, max_tokens=12)
+    if (found := _no_tags([*off, *on, *cut])) is not None:  # 1
+        return found
+    if any(not one.thinking for one in on):  # 2
+        return failed("lost", "asked to think, its thoughts are not in the field for them")
+    if any(one.thinking for one in off):
+        return failed("always", "asked not to think, it thinks")
+    if any(one.text.strip() for one in cut):  # 3
+        return failed("dumped", "an answer that ended within its thoughts shows them as text")
+    return passed("thoughts are in their own field, streamed and not, and off is off")
+
+
+def _no_tags(heard: list[Heard]) -> Seen | None:
+    for one in heard:
+        if (found := signs.TAGS.search(one.text)) is not None:
+            return failed("tag", f"{found.group(0)} in the text of an answer: {short(one.text)}")
+    return None
+
+
+TEXT = (
+    Gate("echo", "random words come back as they were given", _echo),
+    Gate("corruption", "eight answers of prose without a sign of damage", _corruption),
+    Gate("eos", "twenty short answers end by themselves", _ends),
+    Gate("special-tokens", "no special token in an answer", _special),
+    Gate("thinking", "thoughts stay out of the text", _thinking),
+)

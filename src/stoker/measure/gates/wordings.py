@@ -1,0 +1,228 @@
+"""The questions as data. Another model that wants other words gets a row of its own; the gates stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Tool(NamedTuple):
+    name: str
+    about: str
+    params: Mapping[str, str] = {}
+    """Name to JSON type; the first is required."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        properties = {name: {"type": kind} for name, kind in self.params.items()}
+        return {"type": "object", "properties": properties, "required": list(properties)[:1]}
+
+    @property
+    def chat(self) -> dict[str, Any]:
+        function = {"name": self.name, "description": self.about, "parameters": self.schema}
+        return {"type": "function", "function": function}
+
+
+class Case(NamedTuple):
+    """A question, the tools that are offered, and the one call that answers it."""
+
+    asked: str
+    tools: Sequence[Tool]
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Form(NamedTuple):
+    """A question to be answered in a form."""
+
+    name: str
+    asked: str
+    schema: Mapping[str, Any]
+
+
+class Stopped(NamedTuple):
+    """A question whose answer holds `before`, then `stop`."""
+
+    asked: str
+    stop: str
+    before: str
+
+
+class Wording(NamedTuple):
+    """How one kind of model is asked."""
+
+    name: str
+    models: tuple[str, ...]
+    """Ids that it is for; empty: all others."""
+    echo: str
+    """With {words}."""
+    prose: tuple[str, ...]
+    """Eight questions with answers of some sentences."""
+    brief: tuple[str, ...]
+    """Twenty questions whose answers end soon."""
+    long: str
+    """With an answer of a hundred tokens or more."""
+    stops: tuple[Stopped, ...]
+    fact: str
+    """With {owner} and {word}."""
+    question: str
+    """With {owner}."""
+    needles: tuple[int, ...]
+    """Prompt tokens of the texts, at most the context; 0: half of what is allowed, -1: all of it."""
+    cities: tuple[str, ...]
+    weather: str
+    """With {city}: wants a call of WEATHER."""
+    told: str
+    """What the weather tool gives, with {degrees}."""
+    singles: tuple[Case, ...]
+    abstains: tuple[str, ...]
+    """With tools on offer, wants none of them."""
+    parallel: str
+    """With {one} and {two}: wants WEATHER twice, at once."""
+    named: Case
+    bare: Case
+    """Of a tool without parameters."""
+    forms: tuple[Form, ...]
+    limit: int = 1024
+    """Tokens of an answer."""
+    lacks: Mapping[str, str] = {}
+    """Gates that the model is known not to pass, and why."""
+    words: tuple[str, ...] = ()
+
+
+WEATHER = Tool("get_weather", "Get the current weather in a city.", {"city": "string"})
+TIME = Tool("get_time", "Get the current time in a city.", {"city": "string"})
+TIMER = Tool("set_timer", "Start a timer.", {"minutes": "integer"})
+PING = Tool("get_status", "Get the status of the service. Takes no arguments.")
+_WORDS = (
+    "acorn", "balloon", "cactus", "falcon", "helmet", "jungle", "lantern", "magnet", "nugget", "parrot", "quartz",
+    "raven", "saddle", "velvet", "walnut", "zipper", "biscuit", "compass", "dolphin", "fiddle", "galaxy", "mustard",
+    "orchid", "pebble", "ribbon", "sandal", "tulip", "turtle", "vinegar", "anchor", "basket", "candle", "desert",
+    "engine", "forest", "garden", "hammer", "island", "jacket", "kettle", "ladder",
+)  # fmt: skip
+_CITIES = ("Paris", "Rome", "Berlin", "Madrid", "London", "Oslo", "Lisbon", "Vienna", "Prague", "Athens")
+
+
+def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False,
+    }  # fmt: skip
+
+
+_NAME, _AGE = {"type": "string", "maxLength": 12}, {"type": "integer", "minimum": 0, "maximum": 120}
+_ADA = "Give me a JSON object with name Ada and age 36."
+_FORMS = (
+    Form("flat", _ADA, _object(name=_NAME, age=_AGE)),
+    Form("enum", "Give me a JSON object with color red.", _object(color={"type": "string", "enum": ["green", "blue"]})),
+    Form("nested", _ADA, _object(person=_object(name=_NAME, age=_AGE))),
+    Form(
+        "array",
+        _ADA,
+        _object(digits={"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9},
+                        "minItems": 2, "maxItems": 4}),
+    ),
+    Form("any-of", _ADA, _object(amount={"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99},
+                                                   {"type": "string", "enum": ["many"]}]})),
+)  # fmt: skip
+
+ASSISTANT = Wording(
+    name="assistant",
+    models=(),
+    echo="Repeat these words exactly, in the same order, separated by single spaces, and write nothing else: {words}",
+    prose=(
+        "Explain in about five sentences why the sky is blue.",
+        "Describe in about five sentences how bread is made.",
+        "Explain in about five sentences what a database index is.",
+        "Tell a short story of about five sentences about a lighthouse.",
+        "Explain in about five sentences how a bicycle stays upright.",
+        "Describe in about five sentences a morning at a market.",
+        "Explain in about five sentences what a hash function is.",
+        "Describe in about five sentences how rain forms.",
+    ),
+    brief=tuple(f"What is {a} + {b}? Answer with the number only." for a, b in zip(range(3, 13), range(4, 24, 2),
+                                                                                 strict=True))
+    + tuple(f"Answer with one word: what is the capital of {land}?" for land in (
+        "France", "Italy", "Spain", "Germany", "Norway", "Austria", "Greece", "Portugal", "Poland", "Sweden")),
+    long="Write the numbers from 1 to 60, separated by spaces, and nothing else.",
+    stops=(
+        Stopped("Repeat exactly, and write nothing else: alpha beta END7 gamma delta", "END7", "alpha beta"),
+        Stopped("Write the numbers from 1 to 30, separated by single spaces, nothing else.", " 17 18", "15 16"),
+    ),
+    fact="The secret word of {owner} is {word}.",
+    question="What is the secret word of {owner}? Answer with that word only.",
+    needles=(2000, 0, -1),
+    cities=_CITIES,
+    weather="What is the weather in {city}? Use the tool.",
+    told='{{"temperature": {degrees}, "sky": "sunny"}}',
+    singles=(
+        Case("What time is it in Rome? Use the tool.", (WEATHER, TIME), "get_time", {"city": "Rome"}),
+        Case("Set a timer for 25 minutes.", (TIMER, WEATHER), "set_timer", {"minutes": 25}),
+    ),
+    abstains=("What is 2 + 3? Answer with the number only.", "Say hello."),
+    parallel="What is the weather in {one} and in {two}? Make both calls at once, in parallel.",
+    named=Case("What is the weather in Oslo?", (WEATHER, TIME), "get_weather", {"city": "Oslo"}),
+    bare=Case("What is the status of the service? Use the tool.", (PING,), "get_status", {}),
+    forms=_FORMS,
+    words=_WORDS,
+)  # fmt: skip
+
+_TINY_TOOLS = {tool.name: tool._replace(about=f"Tool {tool.name}.") for tool in (WEATHER, TIME, TIMER, PING)}
+_W, _T, _TIMER, _P = _TINY_TOOLS.values()
+EMBER = Wording(
+    name="ember",
+    models=("ember",),
+    echo="Repeat exactly: {words}",
+    prose=(
+        "Tell me a story.", "Tell me about Stoker.", "What can you do?", "What is a token?", "Explain draining.",
+        "What is a GPU?", "Explain TTFT.", "Write a plan with 10 steps to move a server.",
+    ),
+    brief=(
+        "hello", "Who are you?", "What can you do?", "How are you?", "Thank you.", "Goodbye.", "What is 7 + 8?",
+        "What is 17 + 25?", "Add 3 and 4.", "What is 30 + 12?", "Say pong.", "Say the word apple.", "Count to 5.",
+        "Count to 9.", "What is a token?", "What is a GPU?", "Repeat exactly: blue river stone", "Explain draining.",
+        "Say: red house", "What is your name?",
+    ),
+    long="Count to 60.",
+    stops=(
+        Stopped("Reply with exactly: alpha END7 omega", "END7", "alpha"),
+        Stopped("Count to 30.", " 17 18", "15 16"),
+    ),
+    fact="The secret word of {owner} is {word}.",
+    question="What is the secret word of {owner}?",
+    needles=(250, 500, 900),
+    cities=_CITIES,
+    weather="What is the weather in {city}?",
+    told='{{"temp": {degrees}, "sky": "sunny"}}',
+    singles=(
+        Case("What time is it in Rome?", (_W, _T), "get_time", {"city": "Rome"}),
+        Case("Set a timer for 25 minutes.", (_TIMER, _W), "set_timer", {"minutes": 25}),
+    ),
+    abstains=("Who are you?", "What is 2 + 3?"),
+    parallel="What is the weather in {one} and in {two}?",
+    named=Case("What is the weather in Oslo?", (_W, _T), "get_weather", {"city": "Oslo"}),
+    bare=Case("Use the tool get_status.", (_P,), "get_status", {}),
+    forms=_FORMS,
+    limit=400,
+    lacks={
+        "tool-parallel": "it was taught single calls only (docs/models.md)",
+        "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
+    },
+    words=_WORDS,
+)  # fmt: skip
+SPARK = EMBER._replace(
+    name="spark",
+    models=("spark",),
+    prose=(*EMBER.prose[:-1], "What is a slot?"),
+    needles=(150, 250),
+)
+WORDINGS: Mapping[str, Wording] = {wording.name: wording for wording in (ASSISTANT, EMBER, SPARK)}
+
+
+def wording_for(model: str) -> Wording:
+    """By the last part of the model's id; ASSISTANT where none is for it."""
+    name = model.rsplit("/", 1)[-1].lower().removesuffix(".gguf")
+    return next((wording for wording in WORDINGS.values() if name in wording.models), ASSISTANT)
+
+
+def weather_tool(wording: Wording) -> Tool:
+    return next(tool for tool in wording.named.tools if tool.name == WEATHER.name)
