@@ -94,7 +94,9 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("image", ""): Cause("the picture is misread: a wrong mmproj or preprocessing", "take the mmproj file of the same release as the weights"),
 }  # fmt: skip
 _TIMEOUT = Cause("it answers too slowly, or hangs", "look at its log and its load: stoker serves logs NAME")
-_NO_ANSWER = Cause("the request was refused or broke off", "the sentence has the server's own words; its log may say more")
+_NO_ANSWER = Cause(
+    "the request was refused or broke off", "the sentence has the server's own words; its log may say more"
+)
 
 
 def cause(gate: str, why: str) -> Cause:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from stoker.measure.gates import filler
@@ -11,7 +12,8 @@ from stoker.measure.talk import Talk
 DEPTHS = (0.1, 0.5, 0.9)
 MOST = 16_384
 """Prompt tokens of the longest needle, where nothing else is asked for."""
-_ROOM = 64
+_ROOM = 128
+"""Tokens of the question, the facts and the answer."""
 _PROBE = 12
 """Sentences of the texts by which a sentence is measured."""
 
@@ -53,10 +55,10 @@ async def _needle(talk: Talk, about: About) -> Seen:
         for depth in DEPTHS:
             for _ in range(2):
                 word, other = about.words(dice, 2)
-                owner, stranger = dice.sample(_OWNERS, 2)
+                owner, stranger = dice.sample(about.wording.owners, 2)
                 facts = [(depth, about.wording.fact.format(owner=owner, word=word)),
                          (dice.random(), about.wording.fact.format(owner=stranger, word=other))]  # fmt: skip
-                count = max(4, round((size - rest) / tokens) - 4)
+                count = max(4, math.ceil((size - rest) / tokens))
                 text = filler.hidden(dice, count, facts)
                 asks.append(f"{text}\n\n{about.wording.question.format(owner=owner)}")
                 words.append(word)
@@ -66,19 +68,20 @@ async def _needle(talk: Talk, about: About) -> Seen:
     right = [word in one.text.lower() for word, one in zip(words, heard, strict=True)]
     numbers = {"passed": sum(right), "n": len(right), "tokens": wanted[-1], "counted": round(least, 3)}
     told = f"{sum(right)} of {len(right)} found in texts of {', '.join(f'{size:,}' for size in wanted)} tokens"
-    if least < 0.9:  # 2: the size is hit within 5 %, and the question and the facts come on top
+    if least < 0.95:  # 2
         return failed("truncated", f"{told}; only {least:.0%} of a prompt's tokens were counted", **numbers)
     for depth in DEPTHS:  # 3
         there = [ok for ok, (_, deep) in zip(right, at, strict=True) if deep == depth]
-        if is_too_few(sum(there), len(there), 0.6):
+        if is_too_few(sum(there), len(there), 0.75):
             return failed("depth", f"{told}; at {depth:.0%} depth {sum(there)} of {len(there)}", **numbers)
+    for size in wanted:
+        there = [ok for ok, (long, _) in zip(right, at, strict=True) if long == size]
+        if is_too_few(sum(there), len(there), 0.75):
+            return failed("depth", f"{told}; of those with {size:,} tokens {sum(there)}", **numbers)
     if is_too_few(sum(right), len(right), 0.85):
         wrong = next(one.text for ok, one in zip(right, heard, strict=True) if not ok)
         return failed("lost", f"{told}; one answer was {short(wrong)}", **numbers)
     return passed(told, **numbers)
-
-
-_OWNERS = ("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Grace", "Hugo", "Iris", "Jonas", "Laura", "Peter")
 
 
 async def _over(talk: Talk, about: About) -> Seen:

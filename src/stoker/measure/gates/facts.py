@@ -33,7 +33,7 @@ class Facts(msgspec.Struct):
     """As the configuration says."""
     modalities: frozenset[str] = frozenset(("text",))
     thinks: bool = False
-    """It was seen to think by itself."""
+    """It was seen to, or its template has a switch for it."""
     speaks_messages: bool = False
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
@@ -56,7 +56,8 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
     _read_context(facts, entry)
     _read_modalities(facts, entry)
     probe = await talk.ask({"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200})
-    facts.thinks = bool(probe.thinking)
+    template = facts.props.get("chat_template")
+    facts.thinks = bool(probe.thinking) or (isinstance(template, str) and "enable_thinking" in template)
     told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"

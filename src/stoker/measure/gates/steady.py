@@ -17,10 +17,9 @@ async def _determinism(talk: Talk, about: About) -> Seen:
     """How long answers agree, alone and in a batch: recorded, no gate. Batches change the order of sums, and so the
     last bits; answers that differ from their first words on are no rounding: the temperature is not heeded."""
     question = about.wording.prose[1]
-    fields = {"seed": 7, "max_tokens": 160}
-    alone = [(await say(talk, about, question, **fields)).text for _ in range(ALONE)]
-    batch = [one.text for one in await each(
-        about, [partial(say, talk, about, question, **fields) for _ in range(BATCH)], at_once=BATCH)]  # fmt: skip
+    ask = partial(say, talk, about, question, seed=7, max_tokens=160)
+    alone = [(await ask()).text for _ in range(ALONE)]
+    batch = [one.text for one in await each(about, [ask] * BATCH, at_once=BATCH)]
     among, beside = _agreement(alone), _agreement([alone[-1], *batch])
     numbers = {"alone": among, "batch": beside, "characters": len(alone[-1])}
     begins = max(sum(text[:_BEGINNING] == other[:_BEGINNING] for text in alone) for other in alone)

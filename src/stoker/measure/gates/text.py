@@ -13,9 +13,9 @@ ECHOES = 6
 
 
 async def _echo(talk: Talk, about: About) -> Seen:
-    """Twelve random words, and six at a time: how many come back whole."""
+    """Random words, several at a time: how many come back whole."""
     dice = about.dice("echo")
-    wanted = [" ".join(about.words(dice, 12 if turn % 2 else 6)) for turn in range(ECHOES)]
+    wanted = [" ".join(about.words(dice, about.wording.echo_words)) for _ in range(ECHOES)]
     asked = [about.wording.echo.format(words=text) for text in wanted]
     heard = await each(about, [partial(say, talk, about, text) for text in asked])
     right = sum(text in " ".join(one.text.split()) for text, one in zip(wanted, heard, strict=True))

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stoker.domain.answer import Stop
 from stoker.domain.prompt import Call
 from stoker.measure.gates import signs
 from stoker.measure.gates.fits import misfit
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, is_too_few, passed, say, short, user
 from stoker.measure.gates.wordings import Case, Tool, weather_tool
 from stoker.measure.talk import Heard, Talk
+from stoker.request.translate.json_text import loose
 
 BATCH = 8
 
@@ -26,9 +26,9 @@ def fault(heard: Heard, tools: Sequence[Tool], wanted: int = 1) -> tuple[str, st
         return "none", f"no call came, but {short(heard.text)}"
     if len(heard.calls) < wanted:
         return "few", f"{len(heard.calls)} call instead of {wanted}"
-    ids = [call.id for call in heard.calls]
-    if not all(ids) or len(set(ids)) < len(ids):
-        return "id", f"ids of calls are {ids}"
+    ids, finish = raw(heard)
+    if len(ids) < len(heard.calls) or len(set(ids)) < len(ids):
+        return "id", f"{len(heard.calls)} call(s) with the ids {ids}"
     by_name = {tool.name: tool for tool in tools}
     for call in heard.calls:
         if call.name not in by_name:
@@ -39,9 +39,24 @@ def fault(heard: Heard, tools: Sequence[Tool], wanted: int = 1) -> tuple[str, st
             return kind, f"the arguments are no JSON object: {short(call.arguments)}"
         if bad := misfit(arguments, by_name[call.name].schema, "arguments"):
             return "schema", bad
-    if heard.answer.stop is not Stop.CALLS:
-        return "finish", f"it ended by {heard.answer.stop.value} after a call"
+    if finish != "tool_calls":
+        return "finish", f"the finish reason after a call is {finish!r}"
     return "", ""
+
+
+def raw(heard: Heard) -> tuple[list[str], str]:
+    """(ids of calls, finish reason) as they came: what reads answers for clients mends both."""
+    documents = [loose(frame) for frame in heard.frames] if heard.frames else [heard.body]
+    ids, finish = [], ""
+    for document in documents:
+        choices = document.get("choices") if isinstance(document, dict) else None
+        for choice in choices or ():
+            said = choice.get("delta") or choice.get("message") or {}
+            ids += [call["id"] for call in said.get("tool_calls") or () if call.get("id")]
+            finish = choice.get("finish_reason") or finish
+    # Some engines repeat a call's id on each of its pieces.
+    pieces = list(dict.fromkeys(ids)) if heard.frames and len(ids) > len(heard.calls) else ids
+    return pieces, finish
 
 
 def parsed(call: Call) -> Any:

@@ -67,6 +67,8 @@ class Wording(NamedTuple):
     """With {owner} and {word}."""
     question: str
     """With {owner}."""
+    owners: tuple[str, ...]
+    """What the words are of: one is asked for, another one stands in the text as well."""
     needles: tuple[int, ...]
     """Prompt tokens of the texts, at most the context; 0: half of what is allowed, -1: all of it."""
     cities: tuple[str, ...]
@@ -88,6 +90,8 @@ class Wording(NamedTuple):
     lacks: Mapping[str, str] = {}
     """Gates that the model is known not to pass, and why."""
     words: tuple[str, ...] = ()
+    """To be given back: at least 32."""
+    echo_words: int = 12
 
 
 WEATHER = Tool("get_weather", "Get the current weather in a city.", {"city": "string"})
@@ -95,10 +99,14 @@ TIME = Tool("get_time", "Get the current time in a city.", {"city": "string"})
 TIMER = Tool("set_timer", "Start a timer.", {"minutes": "integer"})
 PING = Tool("get_status", "Get the status of the service. Takes no arguments.")
 _WORDS = (
-    "acorn", "balloon", "cactus", "falcon", "helmet", "jungle", "lantern", "magnet", "nugget", "parrot", "quartz",
-    "raven", "saddle", "velvet", "walnut", "zipper", "biscuit", "compass", "dolphin", "fiddle", "galaxy", "mustard",
-    "orchid", "pebble", "ribbon", "sandal", "tulip", "turtle", "vinegar", "anchor", "basket", "candle", "desert",
-    "engine", "forest", "garden", "hammer", "island", "jacket", "kettle", "ladder",
+    "apple", "arrow", "beach", "bell", "bird", "boat", "book", "bottle", "box", "bread", "bridge", "brush", "candle",
+    "carpet", "castle", "chair", "circle", "clock", "cloud", "coat", "coffee", "corner", "desk", "door", "drum",
+    "eagle", "feather", "field", "fire", "fish", "flag", "flower", "fork", "fox", "gate", "glass", "grape", "hammer",
+    "harbour", "hat", "hill", "honey", "horse", "house", "jacket", "kite", "lamp", "lemon", "lion", "lock", "map",
+    "market", "mirror", "moon", "mountain", "nest", "orange", "paper", "park", "pencil", "piano", "planet", "plate",
+    "queen", "rabbit", "ring", "road", "robot", "rope", "rose", "salt", "school", "shell", "ship", "silver", "snow",
+    "spoon", "stone", "storm", "street", "sugar", "table", "teapot", "tiger", "tower", "train", "tree", "tunnel",
+    "valley", "wagon", "wheel", "wind", "winter",
 )  # fmt: skip
 _CITIES = ("Paris", "Rome", "Berlin", "Madrid", "London", "Oslo", "Lisbon", "Vienna", "Prague", "Athens")
 
@@ -150,6 +158,7 @@ ASSISTANT = Wording(
     ),
     fact="The secret word of {owner} is {word}.",
     question="What is the secret word of {owner}? Answer with that word only.",
+    owners=("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Grace", "Hugo", "Iris", "Jonas", "Laura", "Peter"),
     needles=(2000, 0, -1),
     cities=_CITIES,
     weather="What is the weather in {city}? Use the tool.",
@@ -187,8 +196,9 @@ EMBER = Wording(
         Stopped("Reply with exactly: alpha END7 omega", "END7", "alpha"),
         Stopped("Count to 30.", " 17 18", "15 16"),
     ),
-    fact="The secret word of {owner} is {word}.",
-    question="What is the secret word of {owner}?",
+    fact="The {owner} is {word}.",
+    question="What is the {owner}?",
+    owners=("secret word", "passphrase", "magic word", "password", "access code", "code word"),
     needles=(250, 500, 900),
     cities=_CITIES,
     weather="What is the weather in {city}?",
@@ -208,6 +218,7 @@ EMBER = Wording(
         "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
     },
     words=_WORDS,
+    echo_words=8,
 )  # fmt: skip
 SPARK = EMBER._replace(
     name="spark",

@@ -1,0 +1,88 @@
+"""A fault: what is done to what passes by. Hooks change what they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Document = dict[str, Any]
+Frames = list[Document | None]
+"""Of a stream of Chat Completions; None is `[DONE]`."""
+
+
+class Fault(NamedTuple):
+    """`request` sees every POST with messages, `whole` and `stream` the chat answers with what was asked for,
+    `page` every other JSON that is answered. A fault with `stream` holds a stream back until it is whole."""
+
+    name: str
+    about: str
+    gates: frozenset[str]
+    """Any of these may name it."""
+    request: Callable[[str, Document], None] | None = None
+    """Path, document."""
+    whole: Callable[[Document, Document], None] | None = None
+    """What was asked, the answer."""
+    stream: Callable[[Document, Frames], Frames] | None = None
+    page: Callable[[str, Any], Any] | None = None
+    """Path, document; gives the document to send."""
+    status: Callable[[int], int] | None = None
+    shortens: bool = False
+    """What is refused as too long is cut and sent again."""
+    stays: bool = False
+    """The upstream goes on when the client leaves."""
+    mixes: bool = False
+    """Answers of concurrent requests get each other's text."""
+    needs: tuple[str, ...] = ()
+    """Grafts without which it cannot be seen."""
+
+
+class Graft(NamedTuple):
+    """An ability that the proxy plays. `answer` gives the message instead of the upstream; None: ask the upstream."""
+
+    name: str
+    answer: Callable[[Document], Document | None] | None = None
+    whole: Callable[[Document, Document], None] | None = None
+    stream: Callable[[Document, Frames], Frames] | None = None
+    page: Callable[[str, Any], Any] | None = None
+
+
+def delta(frame: Document | None) -> Document:
+    """The first choice's delta; empty: there is none."""
+    choices = (frame or {}).get("choices") or [{}]
+    found = choices[0].get("delta")
+    return found if isinstance(found, dict) else {}
+
+
+def message(reply: Document) -> Document:
+    """The first choice's message."""
+    found = reply["choices"][0]["message"]
+    return found if isinstance(found, dict) else {}
+
+
+def both(change: Callable[[Document, str], str]) -> tuple[Callable[..., None], Callable[..., Frames]]:
+    """(whole, stream) that change the text of an answer. A stream keeps its frames, each with its share."""
+
+    def whole(asked: Document, reply: Document) -> None:
+        found = message(reply)
+        if isinstance(found.get("content"), str) and found["content"]:
+            found["content"] = change(asked, found["content"])
+
+    def stream(asked: Document, frames: Frames) -> Frames:
+        carrying = [frame for frame in frames if delta(frame).get("content")]
+        if carrying:
+            text = change(asked, "".join(delta(frame)["content"] for frame in carrying))
+            share = -(-len(text) // len(carrying)) or 1
+            for at, frame in enumerate(carrying):
+                delta(frame)["content"] = text[at * share : (at + 1) * share]
+        return frames
+
+    return whole, stream
+
+
+def finish(frames: Frames) -> Document:
+    """The choice that tells the finish reason; empty: none does."""
+    for frame in frames:
+        for choice in (frame or {}).get("choices") or ():
+            if isinstance(choice, dict) and choice.get("finish_reason"):
+                return choice
+    return {}
