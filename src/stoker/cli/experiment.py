@@ -137,7 +137,7 @@ def screen(settings: Settings) -> str:
     return (
         f"\nexperiment '{serve.name}' answers at {url} as model '{serve.served_name}'\n"
         f"what it goes through: stoker serves status --state {settings.paths.state}\n"
-        "preflight it (this command comes with a later version):\n"
+        "preflight it:\n"
         f"  stoker eval preflight --base-url {url} --model {name}\n"
     )
 

@@ -13,6 +13,7 @@ from stoker.cli import (
     config,
     decisions,
     doctor,
+    eval,
     fit,
     init,
     install,
@@ -50,6 +51,7 @@ app.command()(fit.fit)
 app.command()(client.client)
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
+app.add_typer(eval.app, name="eval")
 
 
 def _print_version(wanted: bool) -> None:

@@ -35,21 +35,34 @@ _FRAMES_FIX = "ask the engine directly (--base-url); if it is whole there, the p
 
 CAUSES: Mapping[tuple[str, str], Cause] = {
     ("model", "id"): Cause("another model is loaded, or its name is another one", "set served_name to what it shows"),
-    ("model", "context"): Cause("it was started with less context than configured", "raise the engine's context, or lower the serve's"),
+    ("model", "context"): Cause(
+        "it was started with less context than configured", "raise the engine's context, or lower the serve's"
+    ),
     ("model", "health"): Cause("it is still loading, or broken", "look at its log: stoker serves logs NAME"),
     ("prompt-tokens", "none"): Cause(_COUNTS, _COUNTS_FIX),
     ("prompt-tokens", "no-system"): Cause("the system turn is dropped by the template or on the way", _TEMPLATE),
-    ("prompt-tokens", "no-tools"): Cause("tools are not rendered: the template knows none, or they are dropped", _TEMPLATE),
+    ("prompt-tokens", "no-tools"): Cause(
+        "tools are not rendered: the template knows none, or they are dropped", _TEMPLATE
+    ),
     ("prompt-tokens", "no-result"): Cause("calls or results in the history are dropped", _TEMPLATE),
-    ("prompt-tokens", "changed"): Cause("template, tokenizer or image preprocessing changed since it was recorded", _TEMPLATE),
+    ("prompt-tokens", "changed"): Cause(
+        "template, tokenizer or image preprocessing changed since it was recorded", _TEMPLATE
+    ),
     ("prompt-tokens", ""): Cause("the prompt is rewritten on the way, or counted wrongly", _COUNTS_FIX),
-    ("template", "bos"): Cause("the template writes the beginning of sequence, and the tokenizer adds another", "take it out of the template, or set add_bos_token to false"),
+    ("template", "bos"): Cause(
+        "the template writes the beginning of sequence, and the tokenizer adds another",
+        "take it out of the template, or set add_bos_token to false",
+    ),
     ("template", "system"): Cause("the template drops system turns", _TEMPLATE),
-    ("template", "generation"): Cause("the template does not open the answer (add_generation_prompt is not heeded)", _TEMPLATE),
+    ("template", "generation"): Cause(
+        "the template does not open the answer (add_generation_prompt is not heeded)", _TEMPLATE
+    ),
     ("template", "foreign"): Cause("the template is another model's", _TEMPLATE),
     ("template", ""): Cause("the template is another model's, or turns are rewritten on the way", _TEMPLATE),
     ("echo", ""): Cause(_WEIGHTS, _WEIGHTS_FIX),
-    ("corruption", "empty"): Cause("answers are lost: a parser takes them for thinking, or the end token comes at once", _TEMPLATE),
+    ("corruption", "empty"): Cause(
+        "answers are lost: a parser takes them for thinking, or the end token comes at once", _TEMPLATE
+    ),
     ("corruption", "entropy"): Cause(_WEIGHTS, _WEIGHTS_FIX),
     ("corruption", "loop"): Cause(_WEIGHTS, _WEIGHTS_FIX),
     ("corruption", ""): Cause(_KERNEL, _KERNEL_FIX),
@@ -58,41 +71,75 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("special-tokens", ""): Cause("a stop id is missing, or special tokens are written out", _EOS_FIX),
     ("thinking", "always"): Cause("enable_thinking is not heeded by the template", "take the model's own template"),
     ("thinking", ""): Cause(_REASONING, _REASONING_FIX),
-    ("needle", "small"): Cause("the context is smaller than what is to be proved", "raise the context, or lower --needle-ctx"),
+    ("needle", "small"): Cause(
+        "the context is smaller than what is to be proved", "raise the context, or lower --needle-ctx"
+    ),
     ("needle", "truncated"): Cause(_CUT, _CUT_FIX),
     ("needle", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
     ("needle", ""): Cause("RoPE scaling, sliding window or KV cache is wrong, or the prompt is cut", _KERNEL_FIX),
     ("over-context", "near"): Cause("less context than advertised", "lower the serve's context to what the engine has"),
     ("over-context", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
-    ("over-context", "status"): Cause("the refusal is turned into an error of the server", "clients retry 5xx: let the 400 of the engine through"),
+    ("over-context", "status"): Cause(
+        "the refusal is turned into an error of the server", "clients retry 5xx: let the 400 of the engine through"
+    ),
     ("over-context", ""): Cause(_CUT, _CUT_FIX),
-    ("tool-single", "stream"): Cause("the streaming tool parser loses or changes pieces", "update the engine, or set tool_parser"),
+    ("tool-single", "stream"): Cause(
+        "the streaming tool parser loses or changes pieces", "update the engine, or set tool_parser"
+    ),
     ("tool-single", "finish"): Cause("the finish reason is wrong after calls", _PARSER_FIX),
-    ("tool-single", "double"): Cause("arguments are encoded twice, by the engine or a proxy", "update the engine; ask it directly to see who does it"),
-    ("tool-single", "id"): Cause("calls have no id of their own: results cannot be matched", "update the engine or its tool parser"),
+    ("tool-single", "double"): Cause(
+        "arguments are encoded twice, by the engine or a proxy", "update the engine; ask it directly to see who does it"
+    ),
+    ("tool-single", "id"): Cause(
+        "calls have no id of their own: results cannot be matched", "update the engine or its tool parser"
+    ),
     ("tool-single", "values"): Cause(_WEIGHTS, _WEIGHTS_FIX),
     ("tool-single", ""): Cause(_PARSER, _PARSER_FIX),
-    ("tool-batch", ""): Cause("tool calls break under load: parser state shared between requests", "update the engine, or set parallel to 1"),
+    ("tool-batch", ""): Cause(
+        "tool calls break under load: parser state shared between requests", "update the engine, or set parallel to 1"
+    ),
     ("tool-parallel", "few"): Cause("the parser keeps only the first call, or parallel calls are off", _PARSER_FIX),
     ("tool-parallel", ""): Cause(_PARSER, _PARSER_FIX),
-    ("tool-abstain", ""): Cause("the template or the engine forces a call", "look for a forced tool_choice; take the model's own template"),
+    ("tool-abstain", ""): Cause(
+        "the template or the engine forces a call", "look for a forced tool_choice; take the model's own template"
+    ),
     ("tool-required", ""): Cause("tool_choice is dropped on the way, or not constrained by the engine", _GRAMMAR_FIX),
-    ("tool-named", ""): Cause("a tool chosen by name is not constrained (llama.cpp takes it as auto)", "offer that tool alone with tool_choice required"),
-    ("tool-none", ""): Cause("tool_choice none still renders the tools into the prompt", "leave the tools out where none is wanted"),
+    ("tool-named", ""): Cause(
+        "a tool chosen by name is not constrained (llama.cpp takes it as auto)",
+        "offer that tool alone with tool_choice required",
+    ),
+    ("tool-none", ""): Cause(
+        "tool_choice none still renders the tools into the prompt", "leave the tools out where none is wanted"
+    ),
     ("tool-bare", ""): Cause("arguments of a tool without parameters are lost", _PARSER_FIX),
     ("tool-round-trip", ""): Cause("results in the history are dropped or rendered wrongly", _TEMPLATE),
     ("json-schema", ""): Cause(_GRAMMAR, _GRAMMAR_FIX),
     ("stop", "left-in"): Cause("the marker is not cut off", "update the engine; cut it in the client meanwhile"),
-    ("stop", ""): Cause("stop strings are dropped on the way, or not heeded by the engine", "ask the engine directly (--base-url) to see who drops them"),
+    ("stop", ""): Cause(
+        "stop strings are dropped on the way, or not heeded by the engine",
+        "ask the engine directly (--base-url) to see who drops them",
+    ),
     ("usage", ""): Cause(_COUNTS, _COUNTS_FIX),
     ("frames", ""): Cause(_FRAMES, _FRAMES_FIX),
-    ("cancel", ""): Cause("a proxy keeps reading after its client left, or the engine does not look", "let the proxy close its upstream connection when the client's closes"),
-    ("determinism", ""): Cause("temperature 0 is not heeded: sampling is forced by the server or changed on the way", "look for sampling flags of the engine and of proxies"),
+    ("cancel", ""): Cause(
+        "a proxy keeps reading after its client left, or the engine does not look",
+        "let the proxy close its upstream connection when the client's closes",
+    ),
+    ("determinism", ""): Cause(
+        "temperature 0 is not heeded: sampling is forced by the server or changed on the way",
+        "look for sampling flags of the engine and of proxies",
+    ),
     ("bleed", "lost"): Cause("answers are damaged under load", _SLOTS_FIX),
     ("bleed", ""): Cause(_SLOTS, _SLOTS_FIX),
-    ("image", "dropped"): Cause("the picture never reaches the model: it is dropped, or mmproj is missing", "start it with its mmproj file; look whether a proxy drops image parts"),
-    ("image", ""): Cause("the picture is misread: a wrong mmproj or preprocessing", "take the mmproj file of the same release as the weights"),
-}  # fmt: skip
+    ("image", "dropped"): Cause(
+        "the picture never reaches the model: it is dropped, or mmproj is missing",
+        "start it with its mmproj file; look whether a proxy drops image parts",
+    ),
+    ("image", ""): Cause(
+        "the picture is misread: a wrong mmproj or preprocessing",
+        "take the mmproj file of the same release as the weights",
+    ),
+}
 _TIMEOUT = Cause("it answers too slowly, or hangs", "look at its log and its load: stoker serves logs NAME")
 _NO_ANSWER = Cause(
     "the request was refused or broke off", "the sentence has the server's own words; its log may say more"

@@ -54,6 +54,8 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
             facts.engine, facts.props = prefix, props
             break
     _read_context(facts, entry)
+    if "stoker" in entry and facts.expected is None:  # there it is what the configuration says
+        facts.expected = entry.get("context_length")
     _read_modalities(facts, entry)
     probe = await talk.ask({"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200})
     template = facts.props.get("chat_template")

@@ -35,9 +35,9 @@ def misfit(value: Any, schema: Mapping[str, Any], at: str = "it") -> str:
         return _array(value, schema, at)
     if isinstance(value, str) and len(value) > schema.get("maxLength", len(value)):
         return f"{at} is longer than {schema['maxLength']}"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
-            return f"{at} is {value}, out of bounds"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        return f"{at} is {value}, out of bounds"
     return ""
 
 

@@ -1,0 +1,141 @@
+"""`stoker eval preflight`: what a serve must do before it takes traffic, gate by gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.failure import FAILED, NotRunning, UsageError
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.subject import Found
+    from stoker.domain.run import Run
+    from stoker.measure.preflight import Options, Tell
+
+
+def preflight(
+    serve: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]", help="A running serve, or an alias. Default: the only one that runs.",
+            autocompletion=options.serve_names, show_default=False,
+        ),
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable that holds the key.")
+    ] = None,
+    needle_ctx: Annotated[
+        int | None, typer.Option("--needle-ctx", min=64, metavar="N", help="Prompt tokens of the longest needle.")
+    ] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="GATE,...", help="These gates only.")] = None,
+    wording: Annotated[
+        str | None, typer.Option("--wording", metavar="NAME", help="How it is asked. Default: by the model's id.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="RESULT", help="An earlier preflight: prompts must cost the same tokens."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the gates and what each proves.")] = False,
+    json: options.Json = False,
+) -> None:  # fmt: skip
+    """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
+    from stoker.measure import artifact
+    from stoker.measure.alone import alone
+    from stoker.measure.preflight import Options, chosen, recorded
+
+    names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
+    try:
+        gates = chosen(names)
+    except ValueError as error:
+        raise UsageError(f"--only: {error}") from error
+    if list_:
+        _list(json)
+        return
+    found = _found(serve, base_url, model, key_env, config, state)
+    earlier = recorded(artifact.load(artifact.find(baseline, found.results))) if baseline is not None else {}
+    wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
+    with alone(found.serve, found.results), _line(len(gates), quiet=json) as tell:
+        run = _measure(found, wanted, tell)
+    path = artifact.save(run, found.results)
+    if json:
+        import msgspec
+
+        terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
+    else:
+        show(run)
+    terminal.note(f"kept: {path}")
+    if run.outcome.value != "passed":
+        raise typer.Exit(FAILED)
+
+
+def _list(json: bool) -> None:
+    from stoker.measure.gates.table import GATES
+
+    if json:
+        terminal.emit([{"gate": gate.name, "proves": gate.proves} for gate in GATES])
+    else:
+        terminal.table(("GATE", "PROVES"), [(gate.name, gate.proves) for gate in GATES])
+
+
+def _found(
+    serve: str | None, base_url: str | None, model: str | None, key_env: str | None, config: str | None,
+    state: str | None,
+) -> Found:  # fmt: skip
+    """Raises UsageError with the command that helps."""
+    from stoker.cli.evaluate import subject
+
+    try:
+        return subject.find(serve, base_url, model, key_env, False, config, state)
+    except NotRunning as error:
+        raise UsageError(error.message, code=error.code) from error
+
+
+def _measure(found: Found, wanted: Options, tell: Tell) -> Run:
+    import msgspec
+
+    from stoker.cli.evaluate.machine import facts
+    from stoker.measure import preflight as measured
+
+    server = found.servers[0]
+    machine = facts()
+    try:
+        run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
+    except ValueError as error:
+        raise UsageError(f"--wording: {error}") from error
+    run.machine = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in machine.items()}
+    return run
+
+
+def show(run: Run) -> None:
+    """Every gate, then each failure with its likely cause and fix."""
+    rows = [
+        (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.seen)
+        for one in run.findings
+    ]
+    terminal.table(("GATE", "OUTCOME", "TOOK", "SEEN"), rows, right=("TOOK",))
+    failures = [one for one in run.findings if one.outcome.value == "failed"]
+    for one in failures:
+        terminal.say(f"\n{one.name}: {one.seen}")
+        if one.cause:
+            terminal.say(f"  likely cause: {one.cause}\n  fix: {one.fix}")
+    judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]
+    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {passed} of {judged} gates, {run.seconds:.1f} s")
+
+
+@contextmanager
+def _line(count: int, quiet: bool) -> Iterator[Tell]:
+    """One live line on a terminal, nothing elsewhere: the table comes soon enough."""
+    if quiet or not terminal.is_live(stderr=True):
+        yield lambda step: None
+        return
+    with terminal.console(stderr=True).status(f"asking what it is, then {count} gates") as line:
+        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.gate}")
