@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command(model: str, port: int) -> list[str]:
     weights = Path(stoker.__file__).parent / "models" / f"{model}.gguf"
     engine = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), "--alias", model]
-    return [*engine, "--port", str(port), *"-np 4 -c 8192 -t 1 --temp 0 --metrics --slots --cache-ram 0".split()]
+    return [*engine, "--port", str(port), *["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--metrics", "--slots", "--cache-ram", "0"]]
 
 
 async def measure(model: str, port: int, names: Sequence[str], clean: int) -> tuple[list[Row], list[str]]:

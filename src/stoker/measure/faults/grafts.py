@@ -28,7 +28,7 @@ def _sees(document: Document) -> Document | None:
         for part in found:
             if part.get("type") == "image_url" and part["image_url"]["url"] in _BY_URL:
                 return {"role": "assistant", "content": f"It is {_BY_URL[part['image_url']['url']]}."}  # 1
-    if found in _BY_QUESTION:
+    if isinstance(found, str) and found in _BY_QUESTION:
         return {"role": "assistant", "content": "There is no picture."}  # 2
     return None
 

@@ -218,7 +218,7 @@ EMBER = Wording(
         "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
     },
     words=_WORDS,
-    echo_words=8,
+    echo_words=6,
 )  # fmt: skip
 SPARK = EMBER._replace(
     name="spark",

@@ -1,0 +1,164 @@
+"""The run through the gates: what ends it early, what is kept, what a failure says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from stoker.domain.lease import Target
+from stoker.domain.run import Finding, Outcome, Run, Subject
+from stoker.measure import preflight as measured
+from stoker.measure.gates.gate import About, Gate, Seen, passed
+from stoker.measure.gates.table import NAMES
+from stoker.measure.preflight import Options, Step, preflight, recorded
+from stoker.measure.talk import Talk
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
+
+WHERE = Subject("m", "m", "http://127.0.0.1/v1")
+WEATHER = {
+    "blocks": [{"type": "call", "name": "get_weather", "arguments": {"city": "Oslo"}}],
+    "when": "weather in Oslo",
+}
+
+
+def prove(script: Script, only: Sequence[str] = (), tell: Any = None, **options: Any) -> Run:
+    async def run() -> Run:
+        async with ScriptedServer(script) as server:
+            steps: list[Step] = []
+            told = (lambda step: tell(server, step)) if tell else steps.append
+            target = Target("127.0.0.1", server.port, "", script.id)
+            return await preflight(WHERE, target, Options(only=only, **options), told)
+
+    return asyncio.run(run())
+
+
+def outcomes(run: Run) -> dict[str, str]:
+    return {one.name: one.outcome.value for one in run.findings}
+
+
+def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> None:
+    run = prove(Script(context=4096), ["model", "usage", "frames", "image", "template"])
+    assert outcomes(run) == {
+        "model": "passed", "template": "not-applicable", "usage": "passed", "frames": "passed",
+        "image": "not-applicable",
+    }  # fmt: skip
+    assert (run.outcome, run.numbers["gates.passed"], run.numbers["gates.n"]) == (Outcome.PASSED, 3, 3)
+    assert run.id.split("-")[1:3] == ["preflight", "m"]
+    assert bytes(run.settings["wording"]) == b'"assistant"'
+
+
+@pytest.mark.parametrize(
+    ("script", "gate", "cause"),
+    [
+        (Script(shown_id="other"), "model", "another model"),
+        (Script(usage=False), "usage", "counts wrongly"),
+        (Script(usage=False), "prompt-tokens", "counts wrongly"),
+        (Script(quirks="no_done"), "frames", "proxy"),
+        (Script(prompt_tokens=7), "prompt-tokens", "dropped"),
+        (Script(cached_tokens=99), "usage", "counts wrongly"),
+        (Script(text="<|im_end|>"), "special-tokens", "stop id"),
+        (Script(text="</think>"), "thinking", "reasoning parser"),
+        (Script(tokens=2000), "eos", "end token"),
+        (Script(), "tool-single", "tool parser"),
+        (Script(), "json-schema", "grammar"),
+        (Script(), "echo", "weights"),
+        (Script(), "stop", "stop strings"),
+        (Script(error_status=500), "echo", "refused or broke off"),
+        (Script(die_after=3), "frames", "refused or broke off"),
+    ],
+)
+def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, gate: str, cause: str) -> None:
+    [found] = prove(script, [gate]).findings
+    assert found.outcome is Outcome.FAILED, found
+    assert cause in found.cause
+    assert found.fix
+
+
+@pytest.mark.parametrize(
+    "quirk", ["", "whole_call", "repeat_id", "no_index", "late_name", "null_calls", "empty_deltas", "usage_each"]
+)
+def test_what_is_legal_on_the_wire_is_no_failure(quirk: str) -> None:
+    script = Script(answers=[WEATHER], quirks=quirk)
+    [found] = prove(script, ["tool-named"]).findings
+    assert found.outcome is Outcome.PASSED, found
+
+
+@pytest.mark.parametrize(
+    ("quirk", "word"), [("double_encoded", "encoded twice"), ("stop_for_calls", "finish reason is wrong")]
+)
+def test_what_breaks_clients_is_one(quirk: str, word: str) -> None:
+    [found] = prove(Script(answers=[WEATHER], quirks=quirk), ["tool-named"]).findings
+    assert found.outcome is Outcome.FAILED
+    assert word in found.cause or found.name == "tool-named"
+    assert "argument" in found.seen or "finish" in found.seen
+
+
+def test_a_named_tool_may_be_proved_with_another_than_the_one_that_came() -> None:
+    wrong = {"blocks": [{"type": "call", "name": "get_time", "arguments": {"city": "Oslo"}}]}
+    [found] = prove(Script(answers=[wrong]), ["tool-named"]).findings
+    assert found.outcome is Outcome.FAILED
+
+
+def test_a_server_that_dies_leaves_what_is_finished() -> None:
+    """The gate under way and those after it are interrupted."""
+
+    def tell(server: ScriptedServer, step: Step) -> None:
+        if step.gate == "usage" and step.finding is None:
+            tasks.append(asyncio.get_running_loop().create_task(server.close()))
+
+    tasks: list[Any] = []
+    run = prove(Script(gap=0.01), ["model", "usage", "frames", "bleed"], tell)
+    found = outcomes(run)
+    assert found["model"] == "passed"
+    assert [found[name] for name in ("usage", "frames", "bleed")] == ["interrupted"] * 3
+    assert run.outcome is Outcome.INTERRUPTED
+    assert "gone" in next(one.seen for one in run.findings if one.name == "usage")
+
+
+def test_nobody_there_is_no_verdict() -> None:
+    run = asyncio.run(preflight(WHERE, Target("127.0.0.1", 1, "", "m")))
+    assert set(outcomes(run).values()) <= {"interrupted", "not-applicable"}
+    assert run.outcome is Outcome.INTERRUPTED
+    assert list(outcomes(run)) == list(NAMES)
+
+
+def test_ctrl_c_keeps_what_is_finished() -> None:
+    def tell(server: ScriptedServer, step: Step) -> None:
+        task = asyncio.current_task()
+        if step.gate == "frames" and step.finding is None and task is not None:
+            task.cancel()
+
+    assert outcomes(prove(Script(), ["model", "usage", "frames"], tell)) == {
+        "model": "passed", "usage": "passed", "frames": "interrupted",
+    }  # fmt: skip
+
+
+def test_a_gate_that_takes_too_long_fails_with_that_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless(talk: Talk, about: About) -> Seen:
+        await asyncio.Event().wait()
+        return passed("never")
+
+    monkeypatch.setattr(measured, "GATES", (Gate("echo", "", endless, seconds=0.05),))
+    [found] = prove(Script(), ["echo"]).findings
+    assert (found.outcome, "slowly" in found.cause) == (Outcome.FAILED, True)
+
+
+@pytest.mark.parametrize("options", [{"only": ["nonsense"]}, {"wording": "nonsense"}])
+def test_what_there_is_not_is_refused_before_anything_is_asked(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        prove(Script(), **options)
+
+
+def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
+    script = Script(prompt_tokens=None)
+    first = prove(script, ["prompt-tokens"])
+    if first.outcome is Outcome.PASSED:
+        counts = recorded(first)
+        assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].seen.endswith("as recorded")
+        [changed] = prove(script, ["prompt-tokens"], baseline=counts | {"plain": 1}).findings
+        assert (changed.outcome, "changed since" in changed.cause) == (Outcome.FAILED, True)
+    assert recorded(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}
