@@ -210,7 +210,7 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
     assert call.settings.front_door.port == port
     out = capsys.readouterr().out.rstrip()
     assert out.endswith(f"stoker eval preflight --base-url http://127.0.0.1:{port}/v1 --model 'My X'")
-    assert "later version" in out
+    assert "preflight it:\n  stoker eval preflight --base-url" in out
     assert list(temporary.iterdir()) == []
     assert config.read_text() == before
 

@@ -103,6 +103,28 @@ def test_a_named_tool_may_be_proved_with_another_than_the_one_that_came() -> Non
     assert found.outcome is Outcome.FAILED
 
 
+def test_tool_choice_none_wants_text_alone() -> None:
+    text = {"blocks": [{"type": "text", "text": "It is sunny in Oslo."}]}
+    for answer, outcome in ((text, Outcome.PASSED), (WEATHER, Outcome.FAILED)):
+        assert prove(Script(answers=[answer]), ["tool-none", "tool-abstain"]).findings[0].name == "tool-abstain"
+        assert prove(Script(answers=[answer]), ["tool-none"]).findings[0].outcome is outcome
+
+
+def test_two_calls_at_once_have_to_be_two() -> None:
+    cities = ("Paris", "Rome", "Berlin", "Madrid", "London", "Oslo", "Lisbon", "Vienna", "Prague", "Athens")
+    pairs = [(one, two) for one in cities for two in cities if one != two]
+
+    def answers(count: int, id: str | None = None) -> list[dict[str, Any]]:
+        return [
+            {"blocks": [{"type": "call", "name": "get_weather", "arguments": {"city": city}, "id": id}
+                        for city in pair[:count]], "when": f"in {pair[0]} and in {pair[1]}"}
+            for pair in pairs
+        ]  # fmt: skip
+
+    for given, outcome in ((answers(2), "passed"), (answers(1), "failed"), (answers(2, "same"), "failed")):
+        assert outcomes(prove(Script(answers=given), ["tool-parallel"])) == {"tool-parallel": outcome}
+
+
 def test_a_server_that_dies_leaves_what_is_finished() -> None:
     """The gate under way and those after it are interrupted."""
 

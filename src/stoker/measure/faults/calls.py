@@ -102,6 +102,29 @@ def _not_forced(path: str, document: Document) -> None:
         document.pop("tool_choice", None)
 
 
+def _invented(asked: Document) -> Document:
+    function = asked["tools"][0]["function"]
+    given = dict.fromkeys(function.get("parameters", {}).get("required", ()), "x")
+    return {"id": "call_invented", "type": "function",
+            "function": {"name": function["name"], "arguments": json.dumps(given)}}  # fmt: skip
+
+
+def _always_calls(asked: Document, reply: Document) -> None:
+    if asked.get("tools") and not message(reply).get("tool_calls"):
+        message(reply).update(content=None, tool_calls=[_invented(asked)])
+        reply["choices"][0]["finish_reason"] = "tool_calls"
+
+
+def _always_calls_stream(asked: Document, frames: Frames) -> Frames:
+    carrying = [frame for frame in frames if delta(frame).get("content")]
+    if asked.get("tools") and carrying:
+        for frame in carrying:
+            delta(frame).pop("content")
+        delta(carrying[0])["tool_calls"] = [{"index": 0, **_invented(asked)}]
+        finish(frames)["finish_reason"] = "tool_calls"
+    return frames
+
+
 def _tools_dropped(path: str, document: Document) -> None:
     for name in ("tools", "tool_choice", "parallel_tool_calls"):
         document.pop(name, None)
@@ -152,6 +175,8 @@ CALLS = (
           stream=_only_first_stream, needs=("parallel",)),
     Fault("forced-ignored", "tool_choice is not heeded", frozenset(("tool-required", "tool-named")),
           request=_not_forced),
+    Fault("always-calls", "a tool is called where none is needed", frozenset(("tool-abstain",)), whole=_always_calls,
+          stream=_always_calls_stream),
     Fault("bare-empty", "a tool without parameters gets empty arguments", frozenset(("tool-bare",)), whole=_bare[0],
           stream=_empty_arguments),
     Fault("finish-after-calls", "calls end with finish reason stop", _CALLS, whole=_stop_reason,

@@ -30,6 +30,7 @@ class Proxy:
         self.grafts = tuple(grafts)
         self.port = port
         self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._busy = 0
         self._texts: list[str] = []
         """Of answers that were given while others were under way."""
@@ -40,14 +41,22 @@ class Proxy:
         return self
 
     async def __aexit__(self, *error: object) -> None:
+        """Whatever is under way is cut."""
         if self._server is not None:
             self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def forever(self) -> None:
         if self._server is not None:
             await self._server.serve_forever()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        own = asyncio.current_task()
+        if own is not None:
+            self._tasks.add(own)
+            own.add_done_callback(self._tasks.discard)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             method, path, _ = head.split(" ", 2)
@@ -56,8 +65,8 @@ class Proxy:
             ]
             body = await reader.readexactly(int(lengths[0])) if lengths else b""
             await self._answer(reader, writer, method, path, body)
-        except (OSError, asyncio.IncompleteReadError):
-            pass  # the client left
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client left, or the proxy ends
         finally:
             writer.close()
 

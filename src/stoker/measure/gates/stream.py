@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -125,39 +124,41 @@ def _shared(one: str, other: str) -> int:
 
 
 async def _cancel(talk: Talk, about: About) -> Seen:
-    """Leaves while much is still to come (`ignore_eos` where the engine knows it), then looks at the engine's count.
+    """Several leave while much is still to come (`ignore_eos` where the engine knows it); then the engine's count.
 
-    A tiny model may be done within the two seconds by itself. Where that is likely, the same answer is timed to its
-    end first, and half of that is all the time there is.
+    A tiny model may be done within the two seconds by itself. Where it took more than a moment, the same answers are
+    heard out, for twice that time: if they are whole by then, it had not stopped.
     """
     page = about.facts.running
     if not page:
         return absent("no page counts running requests: /metrics and /slots are off")
     before = await running(about.look, page) or 0
     most = min((about.facts.context or 4096) - 256, MUCH)
-    ask = document(about, about.wording.long, stream=True, ignore_eos=True, max_tokens=most)
-    heard, took = await _leave(talk, about, ask, before)
-    if heard.timed.failure != "dropped":
-        return failed("early", f"the stream ended before its third chunk: {heard.timed.failure or 'whole'}")
+    ask = document(about, about.wording.long, ignore_eos=True, max_tokens=most)
+    flow = {**ask, "stream": True}
+    heard = await each(about, [partial(talk.ask, flow, drop_after=3)] * about.at_once)
+    if early := [one.timed.failure or "whole" for one in heard if one.timed.failure != "dropped"]:
+        return failed("early", f"a stream ended before its third chunk: {early[0]}")
+    took = await _until_idle(talk, about, before)
     if took is None:
-        return failed("goes-on", f"still running {LEFT:g} s after its client left", seconds=LEFT)
+        return failed("goes-on", f"still running {LEFT:g} s after its clients left", seconds=LEFT)
     if took > SOON:
-        natural = (await talk.ask(ask)).timed
-        if natural.ended - natural.t0 < 2 * took:
-            text = f"it ran for {took:.2f} s after its client left: until it was done, or nearly"
+        whole = await each(about, [partial(talk.ask, ask, timeout=2 * took)] * about.at_once)
+        if all(one.timed.is_ok for one in whole):
+            text = f"it ran for {took:.2f} s after its clients left: until it was done, or nearly"
             return failed("goes-on", text, seconds=round(took, 3))
-    return passed(f"stopped {took * 1000:.0f} ms after its client left", seconds=round(took, 3))
+    return passed(f"stopped {took * 1000:.0f} ms after its clients left", seconds=round(took, 3))
 
 
-async def _leave(talk: Talk, about: About, ask: Mapping[str, Any], before: int) -> tuple[Heard, float | None]:
-    """Hang up at the third chunk; the seconds until the engine's count is down again, None: it was not."""
-    heard = await talk.ask(ask, drop_after=3)
-    dropped = talk.clock()
-    while (took := talk.clock() - dropped) < LEFT:
-        if (await running(about.look, about.facts.running) or 0) <= before:
-            return heard, took
+async def _until_idle(talk: Talk, about: About, before: int) -> float | None:
+    """Seconds until the engine's count is down again; None: it was not."""
+    began = talk.clock()
+    while (took := talk.clock() - began) < LEFT:
+        left = await running(about.look, about.facts.running)
+        if left is not None and left <= before:
+            return took
         await asyncio.sleep(0.01)
-    return heard, None
+    return None
 
 
 STREAM = (

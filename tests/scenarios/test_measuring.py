@@ -1,0 +1,37 @@
+"""What a person does before a model takes traffic: real processes, the real command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from caller import ask, story
+from plane import STOKER, Plane, llama, running
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Plane]:
+    with running(llama("ember", "ember", context=2048, parallel=4)) as plane:
+        yield plane
+
+
+@pytest.mark.llama
+@story
+async def test_preflight_through_the_front_door_passes_and_is_kept(plane: Plane) -> None:
+    """Named by its serve; the first run finds it down and says how to start it."""
+    command = [str(STOKER), "eval", "preflight", "ember", "--config", str(plane.config), "--only"]
+    gates = "model,prompt-tokens,template,echo,tool-single,json-schema,cancel"
+    down = subprocess.run([*command, gates], capture_output=True, text=True, env=plane.environment, check=False)
+    if down.returncode == 2:
+        assert "start it: stoker serves up ember" in down.stderr
+    assert (await ask(plane, "ember", "Who are you?", temperature=0)).status == 200
+    done = subprocess.run(
+        [*command, gates, "--json"], capture_output=True, text=True, env=plane.environment, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    run = json.loads(done.stdout)
+    assert {one["name"]: one["outcome"] for one in run["findings"]} == dict.fromkeys(gates.split(","), "passed")
+    assert run["subject"]["route"] == "front-door"
+    assert (plane.state / "results" / f"{run['id']}.json").exists()
