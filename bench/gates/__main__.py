@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command(model: str, port: int) -> list[str]:
     weights = Path(stoker.__file__).parent / "models" / f"{model}.gguf"
     engine = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), "--alias", model]
-    return [*engine, "--port", str(port), *["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--metrics", "--slots", "--cache-ram", "0"]]
+    shape = ["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--cache-ram", "0"]
+    return [*engine, "--port", str(port), *shape, "--metrics", "--slots"]
 
 
 async def measure(model: str, port: int, names: Sequence[str], clean: int) -> tuple[list[Row], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -65,14 +64,13 @@ def preflight(
     wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     with alone(found.serve, found.results), _line(len(gates), quiet=json) as tell:
         run = _measure(found, wanted, tell)
-    path = artifact.save(run, found.results)
     if json:
         import msgspec
 
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
     else:
         show(run)
-    terminal.note(f"kept: {path}")
+    terminal.note(f"kept: {artifact.save(run, found.results)}")  # after it was shown: a full disk loses nothing
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
@@ -100,6 +98,8 @@ def _found(
 
 
 def _measure(found: Found, wanted: Options, tell: Tell) -> Run:
+    import asyncio
+
     import msgspec
 
     from stoker.cli.evaluate.machine import facts
