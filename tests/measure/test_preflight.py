@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,23 @@ def test_a_named_tool_may_be_proved_with_another_than_the_one_that_came() -> Non
     wrong = {"blocks": [{"type": "call", "name": "get_time", "arguments": {"city": "Oslo"}}]}
     [found] = prove(Script(answers=[wrong]), ["tool-named"]).findings
     assert found.outcome is Outcome.FAILED
+
+
+def test_a_model_that_always_thinks_is_none_the_worse_and_gets_room_for_it() -> None:
+    """Without a switch in its template, thinking that cannot be kept from is how the model is."""
+    thinks = {"blocks": [{"type": "thinking", "text": "Well."}, {"type": "text", "text": "I am some model."}]}
+
+    async def run() -> tuple[Run, list[int]]:
+        async with ScriptedServer(Script(answers=[thinks])) as server:
+            target = Target("127.0.0.1", server.port, "", "scripted")
+            found = await preflight(WHERE, target, Options(only=["thinking", "frames"]))
+            asked = [json.loads(one.body) for one in server.requests if one.path.endswith("/completions")]
+            return found, [one["max_tokens"] for one in asked]
+
+    found, room = asyncio.run(run())
+    assert outcomes(found) == {"thinking": "passed", "frames": "passed"}
+    assert "no switch" in found.findings[0].seen
+    assert max(room) > 4096
 
 
 def test_tool_choice_none_wants_text_alone() -> None:

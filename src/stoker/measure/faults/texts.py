@@ -110,7 +110,13 @@ def _stopped(asked: Document, text: str) -> str:
     return text + stops[0] if isinstance(stops, list) and stops else text
 
 
+def _half_stopped(asked: Document, text: str) -> str:
+    stops = asked.get("stop")
+    return text + stops[0].strip()[:-1] if isinstance(stops, list) and stops else text
+
+
 _left_in = both(_stopped)
+_part_left = both(_half_stopped)
 
 
 def _all_thinking(asked: Document, reply: Document) -> None:
@@ -182,5 +188,7 @@ TEXTS = (
     Fault("letters-drift", "some letters come out as others", _of("echo"), whole=_drifted[0], stream=_drifted[1]),
     Fault("empty-answers", "answers have no text", _of("corruption"), whole=_empty[0], stream=_empty[1]),
     Fault("stop-left-in", "the stop string stays in the text", _of("stop"), whole=_left_in[0], stream=_left_in[1]),
+    Fault("stop-part-left", "the beginning of the stop string stays in the text", _of("stop"), whole=_part_left[0],
+          stream=_part_left[1]),
     Fault("image-dropped", "pictures are dropped", _of("image"), request=_pictures_dropped, needs=("vision",)),
 )  # fmt: skip

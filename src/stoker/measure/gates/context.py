@@ -114,6 +114,6 @@ async def _over(talk: Talk, about: About) -> Seen:
 
 
 CONTEXT = (
-    Gate("needle", "words hidden in long texts are found, and the whole text is counted", _needle, seconds=600.0),
-    Gate("over-context", "near the limit accepted, beyond it refused", _over, seconds=300.0),
+    Gate("needle", "words hidden in long texts are found, and the whole text is counted", _needle, seconds=1800.0),
+    Gate("over-context", "near the limit accepted, beyond it refused", _over, seconds=900.0),
 )

@@ -17,6 +17,9 @@ _RUNNING = re.compile(
     re.MULTILINE,
 )
 
+_HELLO = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200}
+_OFF = {"enable_thinking": False}
+
 
 class Facts(msgspec.Struct):
     """None and empty: it does not say."""
@@ -34,6 +37,10 @@ class Facts(msgspec.Struct):
     modalities: frozenset[str] = frozenset(("text",))
     thinks: bool = False
     """It was seen to, or its template has a switch for it."""
+    switches: bool = False
+    """Its template has a switch for thinking."""
+    always_thinks: bool = False
+    """Also when it was asked not to."""
     speaks_messages: bool = False
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
@@ -57,9 +64,12 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
     if "stoker" in entry and facts.expected is None:  # there it is what the configuration says
         facts.expected = entry.get("context_length")
     _read_modalities(facts, entry)
-    probe = await talk.ask({"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200})
+    probe = await talk.ask(_HELLO)
     template = facts.props.get("chat_template")
-    facts.thinks = bool(probe.thinking) or (isinstance(template, str) and "enable_thinking" in template)
+    facts.switches = isinstance(template, str) and "enable_thinking" in template
+    facts.thinks = bool(probe.thinking) or facts.switches
+    if probe.thinking:
+        facts.always_thinks = bool((await talk.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
     told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"

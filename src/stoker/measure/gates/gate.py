@@ -17,6 +17,10 @@ from stoker.measure.stats import wilson
 from stoker.measure.talk import Heard, Talk
 
 T = TypeVar("T")
+THOUGHTS = 4096
+"""Tokens that a model which cannot be kept from thinking gets on top."""
+_CUT = 16
+"""Answers of so few tokens are meant to be cut."""
 
 
 class Seen(NamedTuple):
@@ -77,7 +81,7 @@ class Gate(NamedTuple):
     proves: str
     check: Check
     applies: Applies | None = None
-    seconds: float = 60.0
+    seconds: float = 300.0
     """How long it may take."""
 
 
@@ -115,7 +119,10 @@ def document(
         found["chat_template_kwargs"] = {"enable_thinking": False}
     if stream:
         found |= {"stream": True, "stream_options": {"include_usage": True}}
-    return {name: value for name, value in (found | fields).items() if value is not None}
+    found |= fields
+    if about.facts.always_thinks and found["max_tokens"] > _CUT:
+        found["max_tokens"] += THOUGHTS
+    return {name: value for name, value in found.items() if value is not None}
 
 
 async def each(about: About, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None) -> list[T]:

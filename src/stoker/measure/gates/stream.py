@@ -11,6 +11,7 @@ import msgspec
 from stoker.domain.answer import Stop
 from stoker.measure.gates.facts import running
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
+from stoker.measure.gates.wordings import Stopped
 from stoker.measure.talk import Heard, Talk
 
 LEFT = 2.0
@@ -27,20 +28,26 @@ async def _stop(talk: Talk, about: About) -> Seen:
     heard = await each(about, [partial(say, talk, about, case.asked, stream=s, stop=[case.stop]) for case, s in cases])
     for (case, stream), one in zip(cases, heard, strict=True):
         way = "streamed" if stream else "not streamed"
-        text, found = one.text, case.stop.strip()
+        text = one.text
         if case.stop in text:
             after = text.split(case.stop, 1)[1]
             if after.strip():  # 1
                 return failed("ignored", f"{way}: it went on after {case.stop!r}: {short(text)}")
             return failed("left-in", f"{way}: {case.stop!r} is in the text: {short(text)}")  # 2
-        if any(text.rstrip().endswith(found[:length]) and not text.rstrip().endswith(case.before)
-               for length in range(max(2, len(found) - 1), len(found))):  # fmt: skip
+        if _has_part(text.rstrip(), case):
             return failed("part", f"{way}: a part of {case.stop!r} is in the text: {short(text)}")
         if not text.rstrip().endswith(case.before):  # 3
             return failed("elsewhere", f"{way}: it ended at {short(text[-40:])}, not after {case.before!r}")
         if one.answer.stop not in (Stop.END, Stop.SEQUENCE):  # 4
             return failed("reason", f"{way}: the reason given is {one.answer.stop.value}")
     return passed(f"cut before the marker, {len(heard)} of {len(heard)}, also where it is several tokens", n=len(heard))
+
+
+def _has_part(text: str, case: Stopped) -> bool:
+    """The marker came in several tokens, and the first of them went through."""
+    marker = case.stop.strip()
+    parts = (marker[:length] for length in range(2, len(marker)))
+    return not text.endswith(case.before) and any(text.endswith(part) for part in parts)
 
 
 async def _usage(talk: Talk, about: About) -> Seen:

@@ -78,11 +78,12 @@ async def _thinking(talk: Talk, about: About) -> Seen:
         return found
     if any(not one.thinking for one in on):  # 2
         return failed("lost", "asked to think, its thoughts are not in the field for them")
-    if any(one.thinking for one in off):
+    if about.facts.switches and any(one.thinking for one in off):
         return failed("always", "asked not to think, it thinks")
-    if any(one.text.strip() for one in cut):  # 3
+    if any(one.text.strip() and one.answer.stop is Stop.LENGTH for one in cut):  # 3
         return failed("dumped", "an answer that ended within its thoughts shows them as text")
-    return passed("thoughts are in their own field, streamed and not, and off is off")
+    switch = ", and off is off" if about.facts.switches else "; it has no switch for them"
+    return passed(f"thoughts are in their own field, streamed and not{switch}")
 
 
 def _no_tags(heard: list[Heard]) -> Seen | None:
