@@ -301,6 +301,18 @@ def test_the_form_of_the_answer() -> None:
     assert (found["output_config"], lost) == ({"effort": "low", "format": form}, [])
 
 
+@pytest.mark.parametrize(
+    ("form", "lost"),
+    [
+        (Format(Raw(b"{}"), strict=True), []),
+        (Format(Raw(b"{}"), strict=False), ["format_fields"]),
+        (Format(Raw(b"{}"), description="d"), ["format_fields"]),
+    ],
+)
+def test_what_messages_cannot_say_of_a_form_is_told(form: Format, lost: list[str]) -> None:
+    assert write(format=form)[1] == lost
+
+
 def test_any_json_object_is_asked_for_in_words_behind_the_system_prompt() -> None:
     found, lost = write(Turn(Role.SYSTEM, [Text("a")]), USER, format=Format())
     assert [text["text"] for text in found["system"]] == ["a", "Answer with one JSON object and nothing else."]
