@@ -70,6 +70,7 @@ LOST: dict[str, Corner] = {
     "truncated_call": Corner("any out", "given as far as it came", "the answer ended inside the call's arguments"),
     # -- settings
     "reasoning": Corner("any in", "dropped", "the target cannot be told how much to think"),
+    "effort": Corner("any in", "becomes the nearest one that the target knows, or a budget", "each has its own"),
     "budget": Corner("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
     "display": Corner("messages, responses in", "dropped", "the target always shows its thinking, or never"),
     "temperature": Corner("chat, responses in", "lowered to 1, or dropped", "Messages allows 0 to 1, Anthropic's "
