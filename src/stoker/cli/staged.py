@@ -133,17 +133,17 @@ def _weights(result: Staged) -> dict[str, str]:
 
 def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
     """Of a serve that has this model already only what it may lack."""
-    pairs = ", ".join(f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items())
-    digests = f"sha256 = {{ {pairs} }}"
+    pairs = [f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items()]
+    digests = [f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs]
     users = _users(result, serves)
     if users:
-        return [f"# in serve '{users[0]}'", digests]
+        return [f"# in serve '{users[0]}', at its end", *digests]
     lines = ["[[serve]]", f"name = {jsons.dumps(_serve_name(result))}"]
     lines += ['engine = "vllm"   # or "sglang"'] if order.is_folder else []
     lines += [f"model = {jsons.dumps(f'vault:{result.name}')}"]
     if not order.source.query:  # a signed address is no place to come back to
         lines += [f"source = {jsons.dumps(str(order.source))}"]
-    return [*lines, digests]
+    return [*lines, *digests]
 
 
 def _next(result: Staged, serves: Sequence[Serve]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.domain.serve import Serve
 from stoker.fleet.parts import part, parts
 from stoker.fleet.rehydrate.sources import is_file
-from stoker.fleet.stage.box import Box, StageRefused
+from stoker.fleet.stage.box import FOLDER, Box, StageRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def listing(directory: Path) -> list[str]:
 
 
 def used(vault: Path) -> int:
-    """Bytes of everything in it, drafts and caches included; what goes meanwhile is not counted."""
-    return sum(_size(file) for file in _files(vault, hidden=True))
+    """Bytes of everything in it, drafts and caches included, notes and locks not."""
+    return sum(_size(file) for file in _files(vault, hidden=True) if file.parent != vault / FOLDER)
 
 
 def users(model: Model, serves: Iterable[Serve]) -> list[str]:
