@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import sys
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli import figures, options, terminal
-from stoker.cli.bring import INTERRUPTED
 from stoker.cli.failure import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -88,6 +86,8 @@ def stage(
     json: options.Json = False,
 ) -> None:
     """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
+    import asyncio
+
     from stoker.cli import staged
 
     if sum((source is not None, list_, remove is not None)) != 1:
@@ -167,7 +167,10 @@ def _require(plan: Plan) -> None:
 
 
 def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
+    import asyncio
+
     from stoker.cli import staged, transfer
+    from stoker.cli.bring import INTERRUPTED
     from stoker.fleet.stage.box import Box
     from stoker.fleet.stage.priority import step_aside
 
