@@ -13,6 +13,7 @@ up, demo             `up`            serves, slot, bring, plan   `serves`, `slot
 experiment           one serve from parameters            tail     logs of serves
 config               `config`        init, starter, discover      `init`
 decisions, story     `decisions`, `explain`               doctor, checks, ports    `doctor`
+stage, staged, transfer           `stage`: fetch a model; what it prints; its progress
 client, clients/     `client`: settings for agents, SDKs and shells
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`

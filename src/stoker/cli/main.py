@@ -19,6 +19,7 @@ from stoker.cli import (
     options,
     serves,
     slot,
+    stage,
     terminal,
     top,
     up,
@@ -47,6 +48,7 @@ app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)
 app.command()(fit.fit)
+app.command()(stage.stage)
 app.command()(client.client)
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")

@@ -247,7 +247,9 @@ class ServeTable(Section):
         None, "What streamed replies should reach; `stoker watchdog --once` fails for a serve that is slower."
     )
     source: Source | None = setting(
-        None, "Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or `hf:ORG/REPO[/FILE]`."
+        None,
+        "Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or "
+        "`hf:ORG/REPO[/FILE]`.",
     )
     sha256: dict[str, Sha256] = setting({}, "Digest that each file of the weights must have: `{ NAME = DIGEST }`.")
     tensor_parallel: Count | None = setting(None, "Devices that share each layer.")
