@@ -105,7 +105,9 @@ def test_arguments_are_the_upstreams_own(upstream: Dialect, client: Dialect) -> 
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
     def holds(world: World, seed: int) -> None:
-        told = GRAMMARS[client](through(client, translator(upstream, client), cut(b"".join(world.frames), Random(seed))))
+        told = GRAMMARS[client](
+            through(client, translator(upstream, client), cut(b"".join(world.frames), Random(seed)))
+        )
         assert told.end == "end"
         made = [block.arguments for block in world.answer.blocks if isinstance(block, Call)]
         if client in TEXTS and upstream is not Dialect.MESSAGES:

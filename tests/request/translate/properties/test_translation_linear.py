@@ -38,7 +38,8 @@ def frames(upstream: Dialect, pieces: int) -> list[bytes]:
             first = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
             deltas = [first, *({"index": 0, "function": {"arguments": text}} for text in texts)]
             events: list[dict[str, Any]] = [
-                {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]} for delta in deltas
+                {"id": "i", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]}
+                for delta in deltas
             ]
             events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
         case Dialect.MESSAGES:

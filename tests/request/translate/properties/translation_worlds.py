@@ -105,7 +105,9 @@ def worlds(draw: st.DrawFn, upstream: Dialect) -> World:
     answer = draw(answers(upstream))
     rng = Random(draw(st.integers(0, 2**32)))
     streamed, whole = RENDERERS[upstream]
-    return World(answer, streamed(answer, rng), json.dumps(whole(answer, rng), ensure_ascii=rng.random() < 0.5).encode())
+    return World(
+        answer, streamed(answer, rng), json.dumps(whole(answer, rng), ensure_ascii=rng.random() < 0.5).encode()
+    )
 
 
 # -- how it is cut and framed -------------------------------------------------------------------------------------
@@ -491,7 +493,11 @@ def _response(answer: Answer, items: list[dict[str, Any]]) -> dict[str, Any]:
     tokens = answer.tokens
     usage = None
     if tokens.input is not None and tokens.output is not None:
-        usage = {"input_tokens": tokens.input, "output_tokens": tokens.output, "total_tokens": tokens.input + tokens.output}
+        usage = {
+            "input_tokens": tokens.input,
+            "output_tokens": tokens.output,
+            "total_tokens": tokens.input + tokens.output,
+        }
         cached = {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written}
         usage["input_tokens_details"] = {name: count for name, count in cached.items() if count is not None}
         usage["output_tokens_details"] = {} if tokens.reasoning is None else {"reasoning_tokens": tokens.reasoning}

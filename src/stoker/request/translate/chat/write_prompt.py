@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.domain.errors import ClientError
 from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Audio,
     Block,
