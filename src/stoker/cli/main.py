@@ -17,6 +17,7 @@ from stoker.cli import (
     init,
     install,
     options,
+    promote,
     serves,
     slot,
     stage,
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
+app.command()(promote.promote)
 app.command()(top.top)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
