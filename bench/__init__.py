@@ -4,6 +4,7 @@
 `python -m bench.swap`      what a swap costs beyond the engine's own time; what hysteresis saves
 `python -m bench.warm`      a start with the weights on disk, in the page cache, and loaded
 `python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
+`python -m bench.agents`    no figures: sessions of real coding agents, checked at both ends (docs/agents.md)
 
 machine    facts about where it ran, at the head of every output
 processes  children that are ended by pid whatever happens; CPU time, memory and pinning of a process tree

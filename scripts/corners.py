@@ -18,10 +18,18 @@ def table() -> str:
     lost = [f"| `{code}` | {_row(corner)} |" for code, corner in LOST.items()]
     kept = [f"| {code.replace('_', ' ')} | {_row(corner)} |" for code, corner in KEPT.items()]
     head = "| {} | where | what is done | why |\n|---|---|---|---|\n"
-    return (
-        f"\n{head.format('code')}" + "\n".join(lost) + "\n\nThese change the form alone; nothing is lost, and they are told "
-        f"to nobody:\n\n{head.format('corner')}" + "\n".join(kept) + "\n\n"
+    between = "These change the form alone; nothing is lost, and they are told to nobody:"
+    parts = (
+        "",
+        head.format("code") + "\n".join(lost),
+        "",
+        between,
+        "",
+        head.format("corner") + "\n".join(kept),
+        "",
+        "",
     )
+    return "\n".join(parts)
 
 
 def _row(corner: Corner) -> str:

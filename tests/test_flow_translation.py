@@ -135,6 +135,23 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event_of_the_client(
 
 
 @story(CHAT_ONLY)
+async def test_a_client_that_hangs_up_at_the_end_it_was_told_was_served(stage: Stage) -> None:
+    """Codex does so at `response.completed`, before the serve has closed its stream."""
+    client = await stage.client()
+    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("he")
+    talk.chunk(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+    head = await client.head()
+    async for event in client.events(head):
+        if event.name == "response.completed":
+            break
+    await client.close()
+    assert (await stage.sealed()).outcome == "served"
+
+
+@story(CHAT_ONLY)
 async def test_an_error_event_of_a_responses_stream_has_the_next_number(stage: Stage) -> None:
     client = await stage.client()
     await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))

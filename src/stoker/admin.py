@@ -21,6 +21,7 @@ from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.keeping import Statistics
 from stoker.fleet.warm import keeper as warm
 from stoker.flow import Flow
+from stoker.promotions import Promotions
 from stoker.request.accept.door import Caller, require
 from stoker.request.lease.state import Phase
 from stoker.store.decisions import DecisionLog
@@ -36,6 +37,9 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True):
     serve: str | None = None
     force: bool = False
     drain_timeout: float | None = None
+    alias: str | None = None
+    evidence: str = ""
+    reason: str = ""
     request_id: str | None = None
 
 
@@ -63,6 +67,7 @@ class Admin:
         clock: Clock,
         reload: Callable[[], dict[str, Any]],
         looks: Looks = Looks(),
+        promotions: Promotions | None = None,
     ) -> None:
         self.settings = settings
         self._conductor = conductor
@@ -72,6 +77,7 @@ class Admin:
         self._clock = clock
         self._reload = reload
         self._looks = looks
+        self._promotions = promotions
         self._started = time.time()
 
     # -- looking -----------------------------------------------------------------------------------------------------
@@ -97,6 +103,7 @@ class Admin:
             "model_slot": report.model_slot(self._conductor),
             "slots": report.slots(self._conductor, now),
             "serves": self._serves(now),
+            "aliases": [] if self._promotions is None else self._promotions.status(),
             "warm": _warm(self._looks.warm()),
             "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
@@ -159,7 +166,7 @@ class Admin:
         require(caller, Scope.ADMIN)
         verbs = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
-            "reload": self._do_reload, "cancel": self._cancel,
+            "reload": self._do_reload, "cancel": self._cancel, "promote": self._promote, "demote": self._demote,
         }  # fmt: skip
         if head not in verbs or rest:
             raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {', '.join(verbs)}", status=404)
@@ -170,6 +177,19 @@ class Admin:
         except msgspec.DecodeError as error:
             raise ClientError(f"the body of /admin/{head} is wrong: {error}", code="bad_json") from None
         return 200, await verbs[head](ask)
+
+    async def _promote(self, ask: Ask) -> dict[str, Any]:
+        return await self._moving().promote(
+            _named(ask.alias, "alias"), _named(ask.serve, "serve"), ask.evidence, ask.reason, ask.force
+        )
+
+    async def _demote(self, ask: Ask) -> dict[str, Any]:
+        return await self._moving().reset(_named(ask.alias, "alias"))
+
+    def _moving(self) -> Promotions:
+        if self._promotions is None:
+            raise ClientError("this Stoker has no aliases that move", code="unknown_alias", status=404)
+        return self._promotions
 
     async def _switch(self, ask: Ask) -> dict[str, Any]:
         serve = self._named(ask)
@@ -269,6 +289,12 @@ def _conversations(kept: conversations.Statistics | None) -> dict[str, Any] | No
         "restored": kept.restored,
         "not_restored": kept.not_restored,
     }
+
+
+def _named(value: str | None, field: str) -> str:
+    if not value:
+        raise ClientError(f"'{field}' is missing", code="bad_field", param=field)
+    return value
 
 
 def _host(host: str) -> str:

@@ -13,6 +13,7 @@ import gc
 import hmac
 import logging
 import os
+import re
 import socket
 import sys
 import time
@@ -24,13 +25,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import msgspec
 import uvicorn
 
 from stoker.admin import Admin, Looks
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
+from stoker.domain.gate import Override
 from stoker.domain.protocols import Clock
+from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.engines.placement import placed as vaulted
@@ -43,6 +47,8 @@ from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
 from stoker.front import Front
 from stoker.legacy import Legacy
+from stoker.measure import artifact
+from stoker.promotions import Promotions
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
@@ -55,11 +61,13 @@ from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
+from stoker.store.overrides import Overrides
 from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
 Announce = Callable[[str], None]
 BACKLOG = 2048
+_RESULT_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")
 GC_THRESHOLD = 20_000
 """Objects between two looks for cycles: a request leaves about ten, so a look comes every thousand requests or so."""
 
@@ -153,7 +161,11 @@ class Application:
         supervisor.on_measured = self.conductor.measured
         self._cool = supervisor.cool
         self.conductor.forced |= self._force
-        names = Names(settings.serves)
+        self.promotions = Promotions(
+            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
+            self.events.note, self._evidence, self._watched,
+        )  # fmt: skip
+        names = Names(self.promotions.configure(settings.aliases, settings.serves))
         self.flow = Flow(
             settings.front_door,
             names,
@@ -180,7 +192,17 @@ class Application:
             self.warm.statistics,
             self.conversations.statistics,
         )
-        self.admin = Admin(settings, self.conductor, self.flow, self.store, self.metrics, clock, self._reload, looks)
+        self.admin = Admin(
+            settings,
+            self.conductor,
+            self.flow,
+            self.store,
+            self.metrics,
+            clock,
+            self._reload,
+            looks,
+            self.promotions,
+        )
         legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
         self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy)
         gc.collect()
@@ -202,6 +224,7 @@ class Application:
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
+            self.promotions.close()
             await self.conductor.close(self._leave_running)
             await self.warm.close()
             self._remembering.shutdown()
@@ -242,6 +265,7 @@ class Application:
 
     def _seal(self, decision: Decision) -> None:
         self.store.record(decision)
+        self.promotions.observe(decision)
         self.metrics.observe(decision)
 
     def _swapped(self, report: SwapReport) -> None:
@@ -297,6 +321,37 @@ class Application:
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
 
+    def _renamed(self, serves: tuple[Serve, ...]) -> None:
+        """An alias has moved: the next request sees it."""
+        self.flow.names = Names(serves)
+
+    def _evidence(self, run: str) -> Run | None:
+        """A result by its id; None: there is none, or it is none."""
+        if not _RESULT_ID.fullmatch(run):
+            return None
+        try:
+            return artifact.load(artifact.path_of(Path(self.settings.paths.state) / "results", run))
+        except StokerError:
+            return None
+
+    def _watched(self, override: Override, finding: Finding, went_back: bool) -> None:
+        """The end of a promotion's watch is a result like any other."""
+        at = override.at
+        run = Run(
+            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, SystemClock.wall() - at,
+            Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
+            settings=artifact.raws(msgspec.structs.asdict(override)),
+            machine=artifact.machine(),
+        )  # fmt: skip
+
+        def write() -> None:
+            try:
+                artifact.save(run, Path(self.settings.paths.state) / "results")
+            except StokerError as error:
+                log.warning("how the promotion of %s went cannot be kept: %s", override.alias, error.message)
+
+        self._remembering.submit(write)
+
     def _slot(self, name: str | None) -> Slot | None:
         return next((slot for slot in self.settings.slots if slot.name == name), None)
 
@@ -313,7 +368,7 @@ class Application:
         problems = _fixed(self.settings, fresh)
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)
-        self.flow.names = Names(fresh.serves)
+        self.flow.names = Names(self.promotions.configure(fresh.aliases, fresh.serves))
         self.flow.front_door = fresh.front_door
         self.flow.pictures.policy = fresh.media
         self.front.door = Door(fresh.front_door)

@@ -208,7 +208,8 @@ class Flow:
             self._failed(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
-            decision.outcome = "client_left"
+            # Some clients hang up as soon as they know the end, before the connection does.
+            decision.outcome = "served" if call.relay is not None and call.relay.has_told_all else "client_left"
             reply.abandon()
             # A Future that somebody waited for keeps its error, the error its frames, and a frame both the Future and
             # the body: without this the bodies would stay until the collector looks for cycles, which it does rarely.

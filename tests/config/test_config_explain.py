@@ -328,6 +328,8 @@ class TestInStep:
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),
             ("### `translation`", "TranslationTable"),
+            ("## [gate.NAME]", "GateTable"),
+            ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),
         ],
     )

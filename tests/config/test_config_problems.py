@@ -98,7 +98,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': holds something that is no device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: conversations, front_door"),
+        ("port = 1", "1: key 'port': unknown key; known here: alias, conversations, front_door"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is no host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is no host name; write one like"),
@@ -108,8 +108,10 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
         ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
         ("[router]", "1: key 'router': not in this version: choosing a model by the task"),
-        ("[gate.default]", "1: key 'gate': not in this version"),
-        ("[alias.coder]", "1: key 'alias': not in this version"),
+        ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
+        ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is no number with a unit"),
+        ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),
+        ("[alias.coder]", "1: key 'alias.coder': alias 'coder' has no `serve`"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expected: str) -> None:

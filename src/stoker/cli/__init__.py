@@ -14,6 +14,7 @@ experiment           one serve from parameters            tail     logs of serve
 config               `config`        init, starter, discover      `init`
 decisions, story     `decisions`, `explain`               doctor, checks, ports    `doctor`
 eval, evaluate/      `eval`: measurements, one module per command
+stage, staged, transfer           `stage`: fetch a model; what it prints; its progress
 client, clients/     `client`: settings for agents, SDKs and shells
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`

@@ -95,6 +95,15 @@ class Control:
     def undrain(self, serve: str | None) -> dict[str, Any]:
         return self._ask("POST", "/admin/undrain", {"serve": serve}, PATIENCE)
 
+    def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
+        """Move an alias to `serve`. `evidence`: the id of a gate's result."""
+        body = {"alias": alias, "serve": serve, "evidence": evidence, "reason": reason, "force": force}
+        return self._ask("POST", "/admin/promote", body, PATIENCE)
+
+    def demote(self, alias: str) -> dict[str, Any]:
+        """Let an alias mean again what the configuration says."""
+        return self._ask("POST", "/admin/demote", {"alias": alias}, PATIENCE)
+
     def reload(self) -> Reloaded:
         """Read the configuration again; waits until what changed is carried out."""
         return _typed(self._ask("POST", "/admin/reload", {}, None), Reloaded)

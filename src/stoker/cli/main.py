@@ -18,8 +18,10 @@ from stoker.cli import (
     init,
     install,
     options,
+    promote,
     serves,
     slot,
+    stage,
     terminal,
     top,
     up,
@@ -41,6 +43,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
+app.command()(promote.promote)
 app.command()(top.top)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
@@ -48,6 +51,7 @@ app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)
 app.command()(fit.fit)
+app.command()(stage.stage)
 app.command()(client.client)
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")

@@ -253,8 +253,8 @@ def sha256(value: object) -> str:
 def source(value: object) -> str:
     text = plain(value)
     scheme, colon, _ = text.partition(":")
-    if colon and scheme not in ("rsync", "s3", "hf"):
-        known = "a path, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO"
+    if colon and scheme not in ("http", "https", "rsync", "s3", "hf"):
+        known = "a path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO"
         raise ValueError(f"is no place that weights can be fetched from: write {known}")
     return text
 

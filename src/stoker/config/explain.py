@@ -16,6 +16,7 @@ from stoker.config.schema import File
 from stoker.config.translation import show_translation
 from stoker.config.units import show_duration, show_size
 from stoker.domain.access import Conversations, FrontDoor, Key, Media, Paths, Settings, WarmPool, Watchdog
+from stoker.domain.gate import Alias, Gate
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy
 
 HIDDEN = "***"
@@ -35,6 +36,8 @@ def show(settings: Settings) -> dict[str, object]:
         "warm": _warm(settings.warm),
         "watchdog": _watchdog(settings.watchdog),
         "conversations": _conversations(settings.conversations),
+        "gate": {gate.name: _gate(gate) for gate in settings.gates},
+        "alias": {alias.name: _alias(alias) for alias in settings.aliases},
         "media": _media(settings.media),
     }
     return _given(shown)
@@ -139,6 +142,22 @@ def _media(media: Media) -> dict[str, Any]:
         "max_bytes": show_size(media.max_bytes),
         "timeout": show_duration(media.timeout),
         "most": media.most,
+    }
+
+
+def _gate(gate: Gate) -> dict[str, Any]:
+    return {
+        "conditions": [one.text for one in gate.conditions],
+        "max_age": None if gate.max_age is None else show_duration(gate.max_age),
+    }
+
+
+def _alias(alias: Alias) -> dict[str, Any]:
+    return {
+        "serve": alias.serve,
+        "gate": alias.gate,
+        "watch": show_duration(alias.watch),
+        "check_every": show_duration(alias.check_every),
     }
 
 

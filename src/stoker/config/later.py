@@ -8,8 +8,6 @@ from __future__ import annotations
 KEYS: dict[tuple[str, str], str] = {
     ("", "router"): "choosing a model by the task",
     ("", "tier"): "cloud tiers",
-    ("", "gate"): "quality gates",
-    ("", "alias"): "aliases that a gate promotes (use `aliases` of a serve)",
 }
 """(section, key) to what it is for. The section is the first key of the path, empty at the top."""
 

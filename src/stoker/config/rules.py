@@ -4,6 +4,7 @@ access     who gets in: host and keys                              (here)
 names      one namespace for serves, served names and aliases      (naming)
 serves     what one serve must and must not have                   (serving)
 places     ports, slots and their budgets                          (placing)
+gates      aliases that move, and what they are held to            (gating)
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 
 from stoker.config.document import Document
+from stoker.config.gating import check_gates
 from stoker.config.inherit import Entry
 from stoker.config.naming import check_names, model_names
 from stoker.config.nearest import did_you_mean
@@ -26,6 +28,7 @@ def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
     check_names(doc, entries)
     check_serves(doc, entries)
     check_places(doc, file, entries)
+    check_gates(doc, file.gate, file.alias, entries)
 
 
 def is_loopback(host: str) -> bool:
@@ -69,6 +72,6 @@ def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
         for place, model in enumerate(key.models):
-            if model != "*" and model not in names and all_known:
+            if model != "*" and model not in names and model not in file.alias and all_known:
                 hint = did_you_mean(model, names)
                 doc.problem((*path, "models", place), f"no serve has the name '{model[:64]}'{hint}")

@@ -44,6 +44,7 @@ from stoker.config.fields import (
     VariableName,
     WarmthWord,
 )
+from stoker.config.gates import AliasTable, GateTable
 from stoker.config.media import MediaTable
 from stoker.config.section import Section, setting
 from stoker.config.translation import TranslationTable
@@ -247,7 +248,9 @@ class ServeTable(Section):
         None, "What streamed replies should reach; `stoker watchdog --once` fails for a serve that is slower."
     )
     source: Source | None = setting(
-        None, "Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or `hf:ORG/REPO[/FILE]`."
+        None,
+        "Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or "
+        "`hf:ORG/REPO[/FILE]`.",
     )
     sha256: dict[str, Sha256] = setting({}, "Digest that each file of the weights must have: `{ NAME = DIGEST }`.")
     tensor_parallel: Count | None = setting(None, "Devices that share each layer.")
@@ -307,4 +310,6 @@ class File(Section):
     warm: WarmTable = setting(WarmTable(), "What stays in host memory for models that are in no slot.")
     watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as wedged, and how often it is restarted.")
     conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")
+    gate: dict[str, GateTable] = setting({}, "What a model has to prove: `[gate.NAME]`.")
+    alias: dict[str, AliasTable] = setting({}, "Names that a promotion moves from serve to serve: `[alias.NAME]`.")
     media: MediaTable = setting(MediaTable(), "Images that requests give by their address.")

@@ -56,7 +56,7 @@ class TranslationTable(Section):
     tool_ids: ToolIdsWord | None = setting(None, "`any`, or `short`: nine letters and digits, as Mistral wants them.")
     custom_tools: bool | None = setting(None, "Whether it takes tools without a schema. Default: cloud true.")
     output_limit: Count | None = setting(
-        None, "Messages: the limit for a client that gives none, since Anthropic wants one. Default: 4096."
+        None, "Messages: the limit for a client that gives none, since Anthropic wants one. Default: 4096, cloud 32000."
     )
     limit_field: LimitWord | None = setting(
         None, "Chat: `max_tokens`, or `max_completion_tokens` as OpenAI's own models want it (the default for cloud)."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from stoker.domain.gate import Alias, Gate
 from stoker.domain.serve import Secret, Serve, Slot
 
 
@@ -132,4 +133,6 @@ class Settings:
     warm: WarmPool = WarmPool()
     watchdog: Watchdog = Watchdog()
     conversations: Conversations = Conversations()
+    gates: tuple[Gate, ...] = ()
+    aliases: tuple[Alias, ...] = ()
     media: Media = Media()

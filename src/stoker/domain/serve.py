@@ -226,7 +226,7 @@ class Serve:
     min_tokens_per_second: float | None = None
     """What a streamed reply should reach after its first token; below it the watchdog's command says so."""
     source: str | None = None
-    """Where missing weights come from: a path, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO[/FILE]`."""
+    """Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO`."""
     sha256: Mapping[str, str] = field(default_factory=dict)
     """File name (of `model` or its parts) to the hex digest that it must have."""
 

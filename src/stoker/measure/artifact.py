@@ -1,73 +1,93 @@
-"""Where a run is kept: one JSON file, `STATE/results/ID.json`, readable by its owner only."""
+"""A run as a file: whole and private, or not there at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
 import re
 import secrets
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from stoker import __version__
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Run
 
-
-def results_of(state: Path) -> Path:
-    """The directory of a state directory's results."""
-    return state / "results"
+ENDING = ".json"
 
 
 def new_id(kind: Kind, serve: str, at: float) -> str:
-    """`20261121T175901Z-benchmark-fast-3f2a`: sorts by time (UTC), is a file's name."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
-    name = re.sub(r"[^a-z0-9]+", "-", serve.lower()).strip("-")[:40] or "model"
-    return f"{stamp}-{kind.value}-{name}-{secrets.token_hex(2)}"
+    """Sorts by time, to the second: `20261121T175901Z-benchmark-fast-3f2a`. `at` is Unix time."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", serve).strip("-.")[:60] or "model"
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%SZ}-{kind.value}-{name}-{secrets.token_hex(2)}"
+
+
+def path_of(directory: Path, run_id: str) -> Path:
+    return directory / f"{run_id}{ENDING}"
 
 
 def save(run: Run, directory: Path) -> Path:
-    """Write it whole or not at all. Raises StokerError `not_kept` that says what to do (the disk is full, ...)."""
-    path = directory / f"{run.id}.json"
-    draft = directory / f".{run.id}.{secrets.token_hex(4)}"
+    """Write `directory`/ID.json, 0600; the directory is made 0700. One of the same id is replaced.
+
+    Raises StokerError `result_not_saved`: nothing is left of the attempt then, and the caller still has the run.
+    """
+    path = path_of(directory, run.id)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(run), indent=1))
-                file.flush()
-                os.fsync(file.fileno())
-            os.rename(draft, path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
     except OSError as error:
-        raise StokerError(
-            f"the result could not be kept in {directory} ({error.strerror}): make room or rights there; "
-            "with --json the whole result goes to stdout as well",
-            code="not_kept",
-        ) from error
+        text = f"the result {path} could not be written ({error.strerror}): make room there; what was measured follows"
+        raise StokerError(text, code="result_not_saved") from error
     return path
 
 
 def load(path: Path) -> Run:
-    """Raises StokerError `no_result`: it is not there, or is none."""
+    """Raises StokerError `result_unreadable`."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
-    except OSError as error:
-        raise StokerError(f"{path}: {error.strerror}", code="no_result") from error
-    except msgspec.DecodeError as error:
-        raise StokerError(f"{path} is no result of a measurement: {error}", code="no_result") from error
+    except (OSError, msgspec.DecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise StokerError(f"the result {path} cannot be read ({why})", code="result_unreadable") from error
 
 
-def find(name: str, directory: Path) -> Path:
-    """A result by its file, its id, or the beginning of it. Raises StokerError `no_result`."""
-    given = Path(name).expanduser()
-    if given.is_file():
-        return given
-    found = sorted(directory.glob(f"{name}*.json")) if re.fullmatch(r"[\w.-]+", name) else []
-    if len(found) != 1:
-        what = "no result" if not found else f"{len(found)} results"
-        raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
-    return found[0]
+def write(path: Path, content: bytes) -> None:
+    """All of it or nothing, on disk when this returns; 0600 in a directory that is made 0700. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def machine() -> dict[str, msgspec.Raw]:
+    """Where it was measured. No names of hosts or users."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, object] = {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": platform.machine(),
+        "cores": cores,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": platform.python_version(),
+        "stoker": __version__,
+    }
+    return raws(found)
+
+
+def raws(values: dict[str, object]) -> dict[str, msgspec.Raw]:
+    """For `Run.settings` and `Run.machine`."""
+    return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in values.items()}

@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
-from stoker.measure.artifact import new_id
+from stoker.measure.artifact import new_id, raws
 from stoker.measure.gates import facts
 from stoker.measure.gates.causes import cause
 from stoker.measure.gates.gate import About, Gate, NoAnswer, Seen, failed
@@ -96,7 +94,7 @@ async def preflight(
         outcome=_outcome(findings),
         findings=findings,
         numbers=_numbers(findings),
-        settings={name: msgspec.Raw(msgspec.json.encode(value)) for name, value in _settings(options, about).items()},
+        settings=raws(_settings(options, about)),
     )
 
 

@@ -56,10 +56,11 @@ class Active:
             except BaseException:
                 draft.unlink(missing_ok=True)
                 raise
-            _sync(self._path.parent)
+            sync(self._path.parent)
 
 
-def _sync(directory: Path) -> None:
+def sync(directory: Path) -> None:
+    """What was renamed in it survives a power cut."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -31,6 +31,8 @@ SPLIT = "/v/m-00001-of-00003.gguf"
         ("rsync:host:/with: colon", Source(Kind.RSYNC, "host", "/with: colon")),
         ("s3://bucket.x/a/b.gguf", Source(Kind.S3, "bucket.x", "a/b.gguf")),
         ("s3://bucket/", Source(Kind.S3, "bucket", "")),
+        ("https://x.org:8443/a/b%20c.gguf", Source(Kind.HTTP, "https://x.org:8443", "a/b%20c.gguf")),
+        ("http://x/", Source(Kind.HTTP, "http://x", "")),
         ("hf:org/repo", Source(Kind.HF, "org/repo", "")),
         ("hf:org/repo/sub/m.gguf", Source(Kind.HF, "org/repo", "sub/m.gguf")),
     ],
@@ -43,14 +45,25 @@ def test_a_source_is_taken_apart_and_prints_as_it_was_written(text: str, source:
 @pytest.mark.parametrize(
     "text",
     [
-        "models/m.gguf", "", "http://x/m.gguf", "rsync:host", "rsync::/m", "rsync:-oProxyCommand=x:/m", "rsync:host:",
+        "models/m.gguf", "", "ftp://x/m.gguf", "http://", "https:///m", "http://x:y/m", "http://x/a b",
+        "http://x/#m", "https://me:pw@x/m.gguf", "http://x/m\r\nHost:y", "rsync:host", "rsync::/m",
+        "rsync:-oProxyCommand=x:/m", "rsync:host:",
         "rsync:host\n:/m", "s3://", "s3:///key", "s3://-x/key", "hf:org", "hf:org/", "hf:-x/repo",
         "hf:org/repo/../x", "hf:org/repo/-x",
     ],
 )  # fmt: skip
 def test_what_is_no_source_is_refused_with_how_it_is_written(text: str) -> None:
-    with pytest.raises(ValueError, match=r"write (an absolute path|rsync:|s3://|hf:)"):
+    with pytest.raises(ValueError, match=r"write (an absolute path|https://|rsync:|s3://|hf:)"):
         parse(text)
+
+
+def test_what_may_be_a_secret_in_an_address_is_not_printed() -> None:
+    source = parse("https://x/m.gguf?sign=marker")
+    assert (str(source), source.url, source.name) == ("https://x/m.gguf?***", "https://x/m.gguf?sign=marker", "m.gguf")
+    for text in ("https://me:marker@x/m.gguf", "https://x/ ?sign=marker"):
+        with pytest.raises(ValueError) as refused:
+            parse(text)
+        assert "marker" not in str(refused.value)
 
 
 @given(st.text())
@@ -69,6 +82,7 @@ def test_a_model_is_a_file_by_its_ending() -> None:
     [
         ("s3://b/k/", "/v/m.gguf", "/v/m.gguf", "s3://b/k/m.gguf"),
         ("hf:o/r", "/v/m.gguf", "/v/m.gguf", "hf:o/r/m.gguf"),
+        ("https://x/k/?q", "/v/m.gguf", "/v/m.gguf", "https://x/k/m.gguf?***"),
         ("rsync:h:other.gguf", "/v/m.gguf", "/v/m.gguf", "rsync:h:other.gguf"),
         ("/s/x-00001-of-00003.gguf", SPLIT, "/v/m-00003-of-00003.gguf", "/s/x-00003-of-00003.gguf"),
         ("/s/", SPLIT, "/v/m-00002-of-00003.gguf", "/s/m-00002-of-00003.gguf"),
@@ -88,6 +102,8 @@ def test_a_model_that_is_a_folder_comes_from_a_folder() -> None:
     assert of_folder(parse("s3://b/k")).path == "k/"
     assert of_folder(parse("rsync:h:m/")).path == "m/"
     assert of_folder(parse("hf:o/r")).path == ""
+    with pytest.raises(ValueError, match="cannot be listed"):
+        of_folder(parse("https://x/m/"))
     with pytest.raises(ValueError, match="write hf:ORG/REPO"):
         of_folder(parse("hf:o/r/part"))
 
@@ -109,9 +125,10 @@ def test_the_command_that_fetches(source: str, argv: str) -> None:
     assert list(fetch_command(parse(source), "T", "D")) == expected
 
 
-def test_a_path_is_no_commands_business() -> None:
+@pytest.mark.parametrize("source", ["/m.gguf", "https://x/m.gguf"])
+def test_a_path_and_an_address_are_no_commands_business(source: str) -> None:
     with pytest.raises(ValueError):
-        fetch_command(parse("/m.gguf"), "T", "D")
+        fetch_command(parse(source), "T", "D")
 
 
 def test_sizes_are_asked_where_something_tells_them() -> None:

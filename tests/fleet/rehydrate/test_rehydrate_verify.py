@@ -90,6 +90,21 @@ def test_files_that_are_gone_are_forgotten(vault: Vault) -> None:
     assert str(vault.path / "a") not in memory
 
 
+def test_what_another_program_has_read_is_known_and_not_forgotten(vault: Vault, reads: list[Path]) -> None:
+    async def story() -> None:
+        mine, other = (Hashes(vault.state / "hashes.json") for _ in range(2))
+        for name in ("a", "b"):
+            (vault.path / name).write_bytes(CONTENT)
+        assert mine.remembered(vault.path / "a") is None
+        await mine.sha256(vault.path / "a")
+        await other.sha256(vault.path / "b")
+        assert mine.remembered(vault.path / "b") == other.remembered(vault.path / "a") == sha256(CONTENT)
+        assert mine.remembered(vault.path / "none") is None
+
+    asyncio.run(story())
+    assert len(reads) == 2
+
+
 def test_one_file_asked_for_twice_at_once_is_read_no_more_than_there_are_turns(vault: Vault, reads: list[Path]) -> None:
     (vault.path / "m.gguf").write_bytes(CONTENT)
 

@@ -143,7 +143,7 @@ def test_to_messages_of_other_makers_all_thinking_is_signed_by_us(block: Block) 
 def test_what_openai_encrypted_is_its_text_elsewhere() -> None:
     assert thought(CHAT, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm")], ["signature"])
     assert thought(CHAT, Thinking("hm"), Dialect.RESPONSES) == ([Thinking("hm")], [])
-    assert thought(ANTHROPIC, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([], ["thinking_unsigned"])
+    assert thought(ANTHROPIC, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([], ["signature", "thinking_unsigned"])
     assert thought(RESPONSES, Thinking("hm", "gAAAA"), Dialect.RESPONSES) == ([Thinking("hm", "gAAAA")], [])
 
 

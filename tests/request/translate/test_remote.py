@@ -180,3 +180,37 @@ def test_no_body_makes_the_search_fail(dialect: Dialect, noise: bytes, body: str
     for text in (noise, body.encode()[:cut] + noise, b'{"url":"x","messages":[' + noise + b"]}"):
         assert isinstance(addresses(dialect, text), list)
     assert addresses(CHAT, b'{"url":"x","messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}") == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "video_url", "video_url": {"url": "http://169.254.169.254/v.mp4"}},
+        {"type": "audio_url", "audio_url": {"url": "https://a.example/a.wav"}},
+        {"type": "input_file", "file_url": "https://a.example/a.pdf"},
+        {"type": "document", "source": {"type": "url", "url": "https://a.example/a.pdf"}},
+        {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
+        {"type": "image_url", "image_url": "F\nile:///etc/passwd"},
+        {"type": "image", "source": {"type": "url", "url": "ftp://a.example/a.png"}},
+    ],
+)
+def test_no_file_that_an_engine_would_get_from_elsewhere_goes_through(part: dict[str, Any]) -> None:
+    with pytest.raises(ClientError) as caught:
+        tidy(chat(part), Traits(CHAT))
+    assert caught.value.code == "image_url_refused"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": DATA}},
+        {"type": "text", "text": '"url": "file:///etc/passwd"'},
+        {"type": "document", "source": {"type": "text", "data": "file: it"}},
+        {"type": "tool_use", "name": "get", "input": {"video_url": "https://a.example/"}},
+        {"video_url": None, "source": 3},
+    ],
+)
+def test_what_comes_with_the_request_and_what_a_tool_is_told_goes_through(part: dict[str, Any]) -> None:
+    body = chat(part)
+    assert tidy(body, Traits(CHAT)) == (body, ())

@@ -66,6 +66,26 @@ def test_what_comes_after_a_custom_call_is_not_held() -> None:
         assert restore.feed(later) == [later]
 
 
+@pytest.mark.parametrize(
+    ("pieces", "given"),
+    [
+        ((" \n", '"{\\"a', '\\":1}"'), ['{"a":1}']),
+        ((" \n", '{"a', '":1}'), [' \n{"a', '":1}']),
+        (('"', "text", '"'), ['"text"']),
+        (('"', '{\\"a'), ['"{\\"a']),
+        ((" ", "\n"), [" \n"]),
+        ((), []),
+    ],
+)
+def test_arguments_in_a_string_are_held_and_unwrapped_and_others_go_on_live(
+    pieces: tuple[str, ...], given: list[str]
+) -> None:
+    assert [event.text for event in streamed("other", *pieces) if isinstance(event, Grew)] == given
+    (call,) = whole(Call("t", "other", "".join(pieces)))
+    assert isinstance(call, Call)
+    assert call.arguments == "".join(given)
+
+
 @pytest.mark.parametrize("arguments", ["plain", "7", "[]", "{}", '{"input":7}', '{"text":"a"}', '{"input": "a'])
 def test_arguments_of_another_form_are_the_text_themselves(arguments: str) -> None:
     assert unwrapped(arguments) == arguments

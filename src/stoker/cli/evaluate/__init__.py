@@ -2,5 +2,4 @@
 
 preflight  `eval preflight`: parse, measure, print, keep
 subject    who is measured: a serve of the running Stoker, or an address; shared by all commands
-machine    facts about where it ran
 """

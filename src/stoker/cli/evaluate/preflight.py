@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,7 +62,7 @@ def preflight(
         _list(json)
         return
     found = _found(serve, base_url, model, key_env, config, state)
-    earlier = recorded(artifact.load(artifact.find(baseline, found.results))) if baseline is not None else {}
+    earlier = recorded(artifact.load(_result(baseline, found.results))) if baseline is not None else {}
     wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     with alone(found.serve, found.results), _line(len(gates), quiet=json) as tell:
         run = _measure(found, wanted, tell)
@@ -97,21 +99,31 @@ def _found(
         raise UsageError(error.message, code=error.code) from error
 
 
+def _result(name: str, results: Path) -> Path:
+    """By its file, its id or the beginning of it. Raises UsageError."""
+    given = Path(name).expanduser()
+    if given.is_file():
+        return given
+    found = sorted(results.glob(f"{glob.escape(name)}*.json")) if "/" not in name else []
+    if len(found) != 1:
+        what = "no result" if not found else f"{len(found)} results"
+        raise UsageError(f"--baseline {name}: there is {what} of that name in {results}", code="unknown_result")
+    return found[0]
+
+
 def _measure(found: Found, wanted: Options, tell: Tell) -> Run:
     import asyncio
 
-    import msgspec
-
-    from stoker.cli.evaluate.machine import facts
+    from stoker.measure import artifact
     from stoker.measure import preflight as measured
 
     server = found.servers[0]
-    machine = facts()
+    machine = artifact.machine()
     try:
         run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
-    run.machine = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in machine.items()}
+    run.machine = machine
     return run
 
 

@@ -48,7 +48,7 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
     except OSError as error:
         raise Unwritten(error) from error
     with os.fdopen(handle, "r+b", buffering=0) as target:
-        _add(target.read, start, digest.update, stop)
+        feed(target.read, start, digest.update, stop)
         done = start
         try:
             whole = source.open("rb", buffering=0)
@@ -58,9 +58,9 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
             whole.seek(start)
             tell(done)
             while piece := _read(whole.read, source):
-                _check(stop)
+                check(stop)
                 digest.update(piece)
-                _write(target.write, piece)
+                write_all(target.write, piece)
                 done += len(piece)
                 tell(done)
         after = _stat(source)
@@ -77,7 +77,7 @@ def hash_file(path: Path, stop: threading.Event) -> str:
     """The hex sha256. Raises Stopped, OSError."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
-        _add(file.read, None, digest.update, stop)
+        feed(file.read, None, digest.update, stop)
     return digest.hexdigest()
 
 
@@ -95,13 +95,13 @@ def _resumable(draft: Path, note: Path, described: dict[str, object]) -> int:
     return size if is_same else 0
 
 
-def _add(
+def feed(
     read: Callable[[int], bytes | None], size: int | None, update: Callable[[bytes], object], stop: threading.Event
 ) -> None:
-    """Hash the next `size` bytes (None: all that come)."""
+    """Hash the next `size` bytes (None: all that come). Raises Stopped, OSError."""
     left = size
     while left is None or left > 0:
-        _check(stop)
+        check(stop)
         piece = read(CHUNK if left is None else min(CHUNK, left))
         if not piece:
             return
@@ -117,7 +117,8 @@ def _read(read: Callable[[int], bytes | None], source: Path) -> bytes | None:
         raise Unread(f"{source}: {error.strerror}") from error
 
 
-def _write(write: Callable[[memoryview], int | None], piece: bytes) -> None:
+def write_all(write: Callable[[memoryview], int | None], piece: bytes) -> None:
+    """Raises Unwritten."""
     rest = memoryview(piece)
     try:
         while rest:  # a raw file may take less than it was given
@@ -133,6 +134,7 @@ def _stat(source: Path) -> os.stat_result:
         raise Unread(f"{source}: {error.strerror}") from error
 
 
-def _check(stop: threading.Event) -> None:
+def check(stop: threading.Event) -> None:
+    """Raises Stopped if nobody wants it any more."""
     if stop.is_set():
         raise Stopped

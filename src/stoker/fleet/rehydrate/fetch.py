@@ -21,7 +21,7 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed
 from stoker.fleet.engines.last_words import redact
 from stoker.fleet.environment import is_secret
-from stoker.fleet.rehydrate import copying, drafts, tools
+from stoker.fleet.rehydrate import copying, drafts, over_http, tools
 from stoker.fleet.rehydrate.copying import Unread, Unwritten
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command
 from stoker.fleet.rehydrate.threads import in_thread
@@ -67,20 +67,33 @@ class _Flight:
     tells: list[Tell] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is at a source. `size` in bytes, None: nothing tells; `mark` tells one state of it from another."""
+
+    size: int | None
+    mark: str = ""
+
+
 class Fetcher:
-    """All methods belong to the loop's thread. `free` says how many bytes a directory has room for."""
+    """All methods belong to the loop's thread. `free` says how many bytes a directory has room for.
+
+    `keeps`: a fetch that is cancelled leaves what it has, for the next one to go on with.
+    """
 
     def __init__(
         self,
         hashes: Hashes,
         environment: Mapping[str, str],
         free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
+        keeps: bool = False,
     ) -> None:
         self._hashes = hashes
         # No program may wait for a password that nobody types.
         quiet = {"RSYNC_RSH": "ssh -o BatchMode=yes", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         self._environment = quiet | dict(environment)
         self._free = free
+        self._keeps = keeps
         self._flights: dict[Path, _Flight] = {}
         self._turn = asyncio.Semaphore(AT_ONCE)
 
@@ -91,25 +104,39 @@ class Fetcher:
 
     async def size(self, source: Source) -> int | None:
         """Bytes of what is there; None: nothing tells. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        return (await self.look(source)).size
+
+    async def look(self, source: Source) -> Found:
+        """What is there, by asking. Raises StartFailed `source_unreachable`, `tool_missing`."""
         if source.kind is Kind.PATH:
-            path = Path(source.path)
+            return await self._look_at(source)
+        if source.kind is Kind.HTTP:
             try:
-                return await in_thread(lambda stop: drafts.bytes_of(path))
-            except OSError as error:
-                raise _unreachable(source, error.strerror or str(error)) from error
+                remote = await in_thread(partial(over_http.look, source))
+            except Unread as error:
+                raise _unreachable(source, str(error)) from error
+            return Found(remote.size, remote.validator)
         argv = size_command(source, self._tool(source))
         if argv is None:
-            return None
+            return Found(None)
         said = await self._run(argv, lambda: None)
         if said.code != 0:
             raise _unreachable(source, self._failure(argv, said))
-        return parse_size(source.kind, said.lines)
+        return Found(parse_size(source.kind, said.lines))
+
+    async def _look_at(self, source: Source) -> Found:
+        path = Path(source.path)
+        try:
+            return await in_thread(lambda stop: Found(drafts.bytes_of(path), str(path.stat().st_mtime_ns)))
+        except OSError as error:
+            raise _unreachable(source, error.strerror or str(error)) from error
 
     async def fetch(self, wanted: Wanted, tell: Tell) -> None:
         """Bring `wanted.target` there, whole and verified; whoever else fetches it waits with us.
 
         Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`.
-        On cancel of all who wait nothing is left half done; what remains of it is gone when CancelledError leaves.
+        On cancel of all who wait nothing is left half done; what remains of it is gone when CancelledError leaves
+        (unless it `keeps`).
         """
         while (flight := self._flights.get(wanted.target)) is not None and not flight.tells:
             await asyncio.wait([flight.task])  # it was given up and is ending
@@ -146,11 +173,7 @@ class Fetcher:
         async with self._turn:
             try:
                 wanted.target.parent.mkdir(parents=True, exist_ok=True)
-                if wanted.source.kind is Kind.PATH:
-                    copy = partial(drafts.copy, Path(wanted.source.path), draft, self._reporter(wanted, tells))
-                    found = await in_thread(copy)
-                else:
-                    found = await self._run_tool(wanted, draft, tells)
+                found = await self._bring(wanted, draft, tells)
                 await in_thread(partial(_verify, wanted, draft, found))
                 draft.rename(wanted.target)  # an empty folder that is in the way is replaced
                 copying.note_of(draft).unlink(missing_ok=True)
@@ -161,17 +184,29 @@ class Fetcher:
             except (Unwritten, OSError) as failure:
                 drafts.discard(draft)
                 raise _unwritten(wanted, failure.error if isinstance(failure, Unwritten) else failure) from failure
-            except BaseException:
-                drafts.discard(draft)
+            except BaseException as failure:
+                if not self._keeps or not _is_resumable(wanted.source, failure):
+                    drafts.discard(draft)
                 raise
 
-    async def _run_tool(self, wanted: Wanted, draft: Path, tells: list[Tell]) -> str:
+    async def _bring(self, wanted: Wanted, draft: Path, tells: list[Tell]) -> str:
+        """The digest of the draft, which is whole then; empty for a folder."""
+        report = self._reporter(wanted, tells)
+        if wanted.source.kind is Kind.PATH:
+            return await in_thread(partial(drafts.copy, Path(wanted.source.path), draft, report))
+        if wanted.source.kind is Kind.HTTP:
+            is_proved = bool(wanted.sha256)
+            return await in_thread(
+                lambda stop: over_http.fetch(wanted.source, draft, is_proved, stop, report),
+            )
+        return await self._run_tool(wanted, draft, report)
+
+    async def _run_tool(self, wanted: Wanted, draft: Path, report: Callable[[int], None]) -> str:
         """The digest; empty for a folder."""
         source = wanted.source
         box = draft.with_name(f"{draft.name}.d")
         is_boxed = source.kind is Kind.HF and not source.is_folder
         argv = fetch_command(source, self._tool(source), str(box if is_boxed else draft))
-        report = self._reporter(wanted, tells)
         said = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
         if said.code != 0:
             if any(words in said.text for words in _SAYS_FULL):
@@ -254,6 +289,12 @@ def _verify(wanted: Wanted, draft: Path, digest: str, stop: threading.Event) -> 
         if found != expected.lower():
             text = f"{mismatch(name, str(wanted.source), found, expected)}; what was fetched is removed"
             raise StartFailed(text, code="hash_mismatch")
+
+
+def _is_resumable(source: Source, failure: BaseException) -> bool:
+    """Whether the next fetch could go on with what this one leaves: never with a wrong hash; aws has no such thing."""
+    is_wrong = isinstance(failure, StartFailed) and failure.code == "hash_mismatch"
+    return not is_wrong and source.kind is not Kind.S3
 
 
 # -- sentences ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.parts import parts
 from stoker.fleet.rehydrate.drafts import draft_of, existing
 from stoker.fleet.rehydrate.fetch import Fetcher, Tell, Wanted, mismatch, tool_missing
-from stoker.fleet.rehydrate.sources import Kind, is_file, of_file, of_folder, parse
+from stoker.fleet.rehydrate.sources import TOOLS, Kind, is_file, of_file, of_folder, parse
 from stoker.fleet.rehydrate.verify import Hashes
 
 
@@ -56,7 +56,7 @@ class Rehydrator:
         except ValueError as error:
             return [f"{who}: {error}"]
         source = wanted[0].source
-        if source.kind is not Kind.PATH and self._fetcher.find_tool(source.kind) is None:
+        if source.kind in TOOLS and self._fetcher.find_tool(source.kind) is None:
             return [f"{who}: {tool_missing(source)}"]
         folder = existing(wanted[0].target.parent)
         if not os.access(folder, os.W_OK | os.X_OK):

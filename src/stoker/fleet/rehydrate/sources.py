@@ -1,6 +1,6 @@
 """What `source` says, and the commands that fetch from there. Pure.
 
-    /mnt/models/spark.gguf   rsync:HOST:PATH   s3://BUCKET/KEY   hf:ORG/REPO[/FILE]
+    /mnt/models/spark.gguf   https://HOST/PATH   rsync:HOST:PATH   s3://BUCKET/KEY   hf:ORG/REPO[/FILE]
 
 A source that ends in `/` is a folder (so is `hf:ORG/REPO`): a file is looked for in it under its own name. Without it,
 it is the one file, or the first part of a split GGUF, whose other parts then lie beside it.
@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from urllib.parse import quote, urlsplit
 
 from stoker.fleet.parts import part
 
@@ -19,12 +20,14 @@ _FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _REPO = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
+_IN_A_PATH = "/%:@!$&'()*+,;=-._~"
 _LIST_LINE = re.compile(r"^-\S*\s+([0-9,.]+)\s+\d{4}/\d\d/\d\d\s")
 _S3_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s+(\d+)\s")
 
 
 class Kind(StrEnum):
     PATH = "path"
+    HTTP = "http"
     RSYNC = "rsync"
     S3 = "s3"
     HF = "hf"
@@ -32,20 +35,37 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """`place` is the host, the bucket or the repository; `path` what is there. Empty path: all of it."""
+    """`place` is the host, the bucket or the repository; `path` what is there. Empty path: all of it.
+
+    Of an address on the web `place` is `https://HOST`, and `query` what follows the question mark. That may be a
+    signature, so it is never printed: `url` is the whole address, for the server only.
+    """
 
     kind: Kind
     place: str
     path: str
+    query: str = ""
 
     @property
     def is_folder(self) -> bool:
         return not self.path or self.path.endswith("/")
 
+    @property
+    def name(self) -> str:
+        """The last word of its path; empty for a folder."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def url(self) -> str:
+        query = f"?{self.query}" if self.query else ""
+        return f"{self.place}/{quote(self.path, safe=_IN_A_PATH)}{query}"
+
     def __str__(self) -> str:
         match self.kind:
             case Kind.PATH:
                 return self.path
+            case Kind.HTTP:
+                return f"{self.place}/{self.path}" + "?***" * bool(self.query)
             case Kind.RSYNC:
                 return f"rsync:{self.place}:{self.path}"
             case Kind.S3:
@@ -77,12 +97,31 @@ def parse(text: str) -> Source:
         return _s3(text)
     if text.startswith("hf:"):
         return _hf(text)
+    if text.startswith(("http://", "https://")):
+        return _http(text)
     if text.startswith("/"):
         return Source(Kind.PATH, "", text)
     raise ValueError(
-        f"`source` {text!r} is nothing that is known: write an absolute path, rsync:HOST:PATH, s3://BUCKET/KEY or "
-        "hf:ORG/REPO/FILE"
+        f"`source` {text!r} is nothing that is known: write an absolute path, https://HOST/PATH, rsync:HOST:PATH, "
+        "s3://BUCKET/KEY or hf:ORG/REPO/FILE"
     )
+
+
+def _http(text: str) -> Source:
+    said = repr(text.partition("?")[0])
+    try:
+        url = urlsplit(text)
+        is_address = bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or "#" in text or any(ord(letter) <= 0x20 or letter == "\x7f" for letter in text):
+        raise ValueError(f"`source` {said} is no address: write https://HOST/PATH, a space as %20 and no #")
+    if "@" in url.netloc:
+        raise ValueError(
+            f"`source` {url.scheme}://***@{url.netloc.rpartition('@')[2]} has a password in it, which would end in "
+            "logs: write https://HOST/PATH without it, or fetch by rsync, s3 or hf, whose tools have their own logins"
+        )
+    return Source(Kind.HTTP, f"{url.scheme}://{url.netloc}", url.path.removeprefix("/"), url.query)
 
 
 def _rsync(text: str) -> Source:
@@ -139,6 +178,11 @@ def of_folder(source: Source) -> Source:
     """The folder that holds a model which is one. Raises ValueError for what can only be a file."""
     if source.kind is Kind.HF and source.path:
         raise ValueError(f"`source` {source} is a part of a repository, and `model` is a folder: write hf:ORG/REPO")
+    if source.kind is Kind.HTTP:
+        raise ValueError(
+            f"`source` {source} cannot be listed, and `model` is a folder: name a file (https://HOST/PATH/FILE.gguf), "
+            "or write hf:ORG/REPO, s3://BUCKET/FOLDER/ or rsync:HOST:PATH"
+        )
     return source if source.is_folder else replace(source, path=f"{source.path}/")
 
 
@@ -161,8 +205,8 @@ def fetch_command(source: Source, tool: str, draft: str) -> tuple[str, ...]:
         case Kind.HF:
             file = (source.path,) if source.path else ()
             return (tool, "download", source.place, *file, "--local-dir", draft)
-        case Kind.PATH:
-            raise ValueError("a path is copied by ourselves")
+        case Kind.PATH | Kind.HTTP:
+            raise ValueError(f"{source} is fetched by ourselves")
 
 
 def size_command(source: Source, tool: str) -> tuple[str, ...] | None:

@@ -1,7 +1,8 @@
 """The hashes of files that are there, remembered: a start must not read 40 GB again.
 
 A remembered hash counts while the file has the same size, time of change and inode. The memory is `STATE/hashes.json`;
-if it is lost or broken, files are read again.
+if it is lost or broken, files are read again. Other programs (`stoker stage`) write to it too: it is looked at again
+when it changed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,17 @@ class Hashes:
 
     def __init__(self, memory: Path) -> None:
         self._memory = memory
-        self._known: dict[str, Known] | None = None
+        self._known: dict[str, Known] = {}
+        self._as_of: tuple[int, int, int] | None = None
+        """What the memory was like when it was read."""
         self._turn = asyncio.Semaphore(AT_ONCE)
+
+    def remembered(self, path: Path) -> str | None:
+        """The hex digest of a file if it was read before; None also if there is no such file."""
+        try:
+            return self._remembered(path)
+        except OSError:
+            return None
 
     async def sha256(self, path: Path) -> str:
         """The hex digest of a file, from memory if it was read before. Raises OSError.
@@ -72,11 +82,13 @@ class Hashes:
         return known.sha256
 
     def _load(self) -> dict[str, Known]:
-        if self._known is None:
-            try:
+        try:
+            now = _mark(self._memory.stat())
+            if now != self._as_of:
                 self._known = msgspec.json.decode(self._memory.read_bytes(), type=dict[str, Known])
-            except (OSError, msgspec.DecodeError):
-                self._known = {}
+                self._as_of = now
+        except (OSError, msgspec.DecodeError):
+            pass  # what is known so far has to do
         return self._known
 
     def _write(self, known: dict[str, Known]) -> None:

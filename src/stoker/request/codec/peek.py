@@ -70,8 +70,8 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
-IMAGE_KEYS = ("url", "image_url", "source")
-"""Keys under which the address of an image may stand, anywhere in a body."""
+IMAGE_KEYS = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
+"""Keys under which the address of an image or of another file may stand, anywhere in a body."""
 _KEY = re.compile(rb'"(?:%s)"' % "|".join((*UNIQUE, *IMAGE_KEYS)).encode())
 _IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
 _COLON = re.compile(rb"\s*:\s*")

@@ -148,6 +148,11 @@ class Relay:
             connection.abort()
         self._outcome.close()
 
+    @property
+    def has_told_all(self) -> bool:
+        """Whether the client got the stream's own end, if not the last of the connection."""
+        return self._flows and self._reader is not None and self._reader.has_ended()
+
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
         self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))

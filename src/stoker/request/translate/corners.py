@@ -44,7 +44,8 @@ LOST: dict[str, Corner] = {
     "thinking_unsigned": Corner("any in, Anthropic", "dropped", "Anthropic takes only thinking that it signed itself"),
     "thinking_altered": Corner("messages, responses in", "dropped", "its signature is ours and does not fit the text"),
     "thinking_redacted": Corner("messages in, out", "dropped", "only its maker can read it"),
-    "signature": Corner("messages out", "dropped", "chat has no field for it"),
+    "signature": Corner("messages, responses in, out", "dropped", "chat has no field for it, and only its maker "
+                        "knows it"),
     "refusal": Corner("chat, responses in, out", "becomes text", "Messages and templates of local models have no "
                        "place for it"),
     "detail": Corner("chat, responses in", "dropped", "Messages looks at images one way"),
@@ -69,6 +70,7 @@ LOST: dict[str, Corner] = {
     "truncated_call": Corner("any out", "given as far as it came", "the answer ended inside the call's arguments"),
     # -- settings
     "reasoning": Corner("any in", "dropped", "the target cannot be told how much to think"),
+    "effort": Corner("any in", "becomes the nearest one that the target knows, or a budget", "each has its own"),
     "budget": Corner("messages in", "becomes an effort", "only Messages counts tokens of thinking"),
     "display": Corner("messages, responses in", "dropped", "the target always shows its thinking, or never"),
     "temperature": Corner("chat, responses in", "lowered to 1, or dropped", "Messages allows 0 to 1, Anthropic's "
@@ -77,6 +79,8 @@ LOST: dict[str, Corner] = {
     "stop_string": Corner("messages out", "which stop string came is dropped", "only Messages tells"),
     "stop_details": Corner("messages out", "dropped", "only Messages explains a refusal"),
     "json_object": Corner("chat, responses in", "asked for in words", "Messages knows schemas only"),
+    "format_fields": Corner("chat, responses in", "the schema's description, and that it is not strict, are dropped",
+                            "Messages knows the schema alone, and always holds the answer to it"),
     "format": Corner("any in", "dropped", "the target cannot be held to a schema"),
     "metadata": Corner("any in", "dropped", "Messages takes a user id alone"),
     "include": Corner("responses in", "dropped", "it asks for what only OpenAI has"),
@@ -108,6 +112,8 @@ KEPT: dict[str, Corner] = {
                              "answer", "chat allows 64 characters"),
     "id_rewritten": Corner("any in, out", "a call's id is spelt so that the target takes it, and restored", "each "
                            "dialect has its own letters for ids"),
+    "user_shortened": Corner("messages in, OpenAI", "a user's id of more than 64 letters becomes its hash", "OpenAI "
+                             "takes no longer ones, and Claude Code's has some 200"),
     "empty_text": Corner("any in", "left out", "Messages refuses empty text"),
     "schema_typed": Corner("any in", "a schema without a type gets `object`", "arguments are an object"),
     "double_encoded": Corner("any out, chat in", "unwrapped once", "some engines write arguments as a string in a "

@@ -51,8 +51,9 @@ class AnswerReader(Protocol):
         """One SSE payload."""
 
     def end(self, is_said: bool = False) -> list[Event]:
-        """The stream is over: what is left to say. Empty if nothing proper came. `is_said`: by `[DONE]`, which is an end
-        also where no reason was given; else by the end of the connection.
+        """The stream is over: what is left to say. Empty if nothing proper came.
+
+        `is_said`: by `[DONE]`, which is an end also where no reason was given; else by the end of the connection.
         """
 
     def whole(self, payload: dict[str, Any]) -> Answer:

@@ -5,11 +5,13 @@ billing      a local model does not see the block that differs with each request
 results      every call gets its result in the next turn of the user, every result belongs to a call
 system       system turns in mid-conversation stay where they are: as turns, or as text of the user
 images       an address goes only to who may have it
+user         a user's id that OpenAI takes
 names, ids   as the target takes them
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,6 +28,7 @@ from stoker.request.translate.traits import Traits
 
 BILLING = "x-anthropic-billing-header"
 """How the line begins in which Claude Code names its version and a hash of the request; a block of its own."""
+_USER_LENGTH = 64
 _NO_RESULT = "(no result: the call was not answered)"
 
 
@@ -74,6 +77,8 @@ def _thought(block: Thinking | Redacted, prompt: Prompt, fit: Fit) -> Block | No
             losses.add("thinking_altered")  # 2
             return None
     elif isinstance(block, Thinking) and prompt.dialect is Dialect.RESPONSES and traits.dialect is not prompt.dialect:
+        if block.signature:
+            losses.add("signature")
         block = Thinking(block.text)  # only OpenAI reads what it encrypted
     if isinstance(block, Redacted):
         if traits.checks_signatures:
@@ -85,6 +90,8 @@ def _thought(block: Thinking | Redacted, prompt: Prompt, fit: Fit) -> Block | No
             return block  # 3
         losses.add("thinking_unsigned")
         return None
+    if block.signature and not block.signature.startswith(OURS) and traits.dialect is not Dialect.RESPONSES:
+        losses.add("signature")
     if traits.dialect is Dialect.MESSAGES and not block.signature.startswith(OURS):
         return Thinking(block.text, signer.sign(prompt.model, block.text))  # 4
     return block  # 5
@@ -233,8 +240,8 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
 
 def refused_url(where: str) -> ClientError:
     text = (
-        f"'{where}' holds the address of an image, and addresses are not fetched for this model: "
-        "send the image itself as base64, or allow addresses in the configuration's [media]"
+        f"'{where}' holds the address of an image or a file, and addresses are not fetched for this model: "
+        "send it as base64, or allow addresses of images in the configuration's [media]"
     )
     return ClientError(text, code="image_url_refused", param=where)
 
@@ -282,4 +289,15 @@ def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
     return replace(prompt, tools=tools, turns=turns, tool_choice=choice), {v: k for k, v in shorter.items()}
 
 
-PASSES: tuple[Pass, ...] = (thinking, billing, results, system, images, ids, prefill)
+def user(prompt: Prompt, fit: Fit) -> Prompt:
+    """A user's id that OpenAI takes: a long one (Claude Code's has some 200 letters) becomes its hash, which still
+    tells one user from another (https://github.com/maximhq/bifrost/pull/1000).
+    """
+    id = prompt.settings.get("user")
+    if fit.traits.local or fit.traits.dialect is Dialect.MESSAGES or not isinstance(id, str) or len(id) <= _USER_LENGTH:
+        return prompt
+    short = hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()
+    return replace(prompt, settings={**prompt.settings, "user": short})
+
+
+PASSES: tuple[Pass, ...] = (thinking, billing, results, system, images, ids, prefill, user)

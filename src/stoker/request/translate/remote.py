@@ -17,7 +17,10 @@ from stoker.request.translate.json_text import Raw, encode, loose
 _TURNS = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
 _IMAGES = frozenset(("image_url", "input_image", "image"))
 _HOLDERS = ("image_url", "source")
-_KEYS = (b'"url"', b'"image_url"', b'"source"')
+_FILES = ("video_url", "audio_url", "file_url")
+"""Fields of other files that some engines fetch themselves."""
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_KEYS = (b'"url"', b'"image_url"', b'"source"', b'"video_url"', b'"audio_url"', b'"file_url"')
 _TEXT = re.compile(rb'\s*:\s*"(?!data:)', re.IGNORECASE)
 """What follows a key whose value is a text, and no data URI."""
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
@@ -83,6 +86,36 @@ def image_parts(value: Any) -> Iterator[dict[str, Any]]:
                 yield found
             arguments = _arguments(found)
             left.extend(inner for key, inner in reversed(found.items()) if key not in arguments)
+
+
+def files_elsewhere(value: Any) -> Iterator[str]:
+    """Fields below `value` that name a file which an engine would have to get from somewhere: a video, an audio, a
+    document by its address, an image by another scheme than http (`file:`). Images by http are `remote_in`'s.
+    """
+    left = [value]
+    while left:
+        found = left.pop()
+        if isinstance(found, list):
+            left.extend(found)
+        elif isinstance(found, dict):
+            yield from (name for name in _FILES if _is_elsewhere(_url(found.get(name))))
+            if found.get("type") == "document" and _is_elsewhere(_url(found.get("source"))):
+                yield "source"
+            if _is_image(found):
+                urls = {name: _url(found.get(name)) for name in _HOLDERS}
+                yield from (name for name, url in urls.items() if _is_elsewhere(url) and not _is_remote(url))
+            arguments = _arguments(found)
+            left.extend(inner for key, inner in found.items() if key not in arguments)
+
+
+def _url(value: Any) -> str:
+    url = value.get("url") if isinstance(value, dict) else value
+    return url if isinstance(url, str) else ""
+
+
+def _is_elsewhere(url: str) -> bool:
+    start = _BLANKS.sub("", url[:64]).lower()
+    return _SCHEME.match(start) is not None and not start.startswith("data:")
 
 
 def remote_in(part: dict[str, Any]) -> list[tuple[str, str]]:

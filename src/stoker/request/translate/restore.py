@@ -1,4 +1,6 @@
-"""The serve's answer in the client's own words: names that were shortened, tools that were made functions."""
+"""The serve's answer in the client's own words: names that were shortened, tools that were made functions, and
+arguments that came as a string in a string.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,16 @@ class Restore:
     names), which the serve was given as functions with one argument `input`. Blocks come one at a time.
     """
 
-    __slots__ = ("_custom", "_held", "_names")
+    __slots__ = ("_custom", "_held", "_is_string", "_names", "_start")
 
     def __init__(self, names: dict[str, str], custom: frozenset[str]) -> None:
         self._names = names
         self._custom = custom
         self._held: list[str] | None = None
         """What the open call of a custom tool was given so far."""
+        self._start: list[str] | None = None
+        """What the open call of another tool was given, as long as it may be a string; then it is held too."""
+        self._is_string = False
 
     def feed(self, event: Event) -> list[Event]:
         match event:
@@ -27,6 +32,8 @@ class Restore:
                 if event.name in self._custom and not event.custom:
                     event.custom = True
                     self._held = []
+                elif not event.custom:
+                    self._start, self._is_string = [], False
             case Grew(text=text) if self._held is not None:
                 self._held.append(text)
                 return []
@@ -34,7 +41,26 @@ class Restore:
                 text = unwrapped("".join(self._held))
                 self._held = None
                 return [Grew(at, text), event] if text else [event]
+            case Grew(text=text) if self._start is not None:
+                self._start.append(text)
+                return self._begin(event.at)
+            case Closed(at=at) if self._start is not None:
+                text = once("".join(self._start))
+                self._start = None
+                return [Grew(at, text), event] if text else [event]
         return [event]
+
+    def _begin(self, at: int) -> list[Event]:
+        """Arguments go on as soon as they are seen to be no string."""
+        assert self._start is not None
+        if self._is_string:
+            return []
+        first = self._start[-1].lstrip(" \t\r\n")[:1]  # all before it are blanks
+        self._is_string = first == '"'
+        if not first or self._is_string:
+            return []
+        text, self._start = "".join(self._start), None
+        return [Grew(at, text)]
 
     def whole(self, answer: Answer) -> None:
         """The same for an answer that was not streamed; changes it."""
@@ -44,10 +70,18 @@ class Restore:
                 if block.name in self._custom and not block.custom:
                     block.custom = True
                     block.arguments = unwrapped(block.arguments)
+                elif not block.custom:
+                    block.arguments = once(block.arguments)
+
+
+def once(arguments: str) -> str:
+    """What a string holds, if that is an object; other arguments as they are."""
+    found = loose(arguments) if arguments.lstrip(" \t\r\n")[:1] == '"' else None
+    return found if isinstance(found, str) and isinstance(loose(found), dict) else arguments
 
 
 def unwrapped(arguments: str) -> str:
     """The text in `{"input": text}`; arguments of another form are the text themselves."""
-    found = loose(arguments)
+    found = loose(once(arguments))
     text = found.get("input") if isinstance(found, dict) else None
     return text if isinstance(text, str) else arguments

@@ -16,6 +16,7 @@ import hmac
 from msgspec.json import decode
 
 from stoker.domain.prompt import Reasoning
+from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import encode
 
 OURS = "stoker1."
@@ -121,6 +122,12 @@ def effort_of(asked: Reasoning) -> str | None:
 def claude_effort_of(asked: Reasoning) -> str | None:
     """As `output_config.effort` says it; None: it is not said, or thinking is off."""
     return None if asked.effort is None else _CLAUDE_EFFORTS.get(asked.effort)
+
+
+def note_effort(asked: Reasoning, said: str | None, losses: Losses) -> None:
+    """`said`: the effort that was written in its place; None: none was."""
+    if asked.effort is not None and asked.effort != said and is_on(asked) is not False:
+        losses.add("effort")
 
 
 def budget_of(effort: str) -> int:

@@ -15,7 +15,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.json_text import Raw, encode, loose
 from stoker.request.translate.prepare import BILLING, refused_url, unbilled
-from stoker.request.translate.remote import image_parts, may_hold, remote_in
+from stoker.request.translate.remote import files_elsewhere, image_parts, may_hold, remote_in
 from stoker.request.translate.thinking import OURS
 from stoker.request.translate.traits import Traits
 
@@ -106,7 +106,9 @@ def _is_ours(block: Any, field: str) -> bool:
 
 
 def refuse_remote(value: Any) -> None:
-    """Raises ClientError 400 if an image in the document is given by its address."""
+    """Raises ClientError 400 if an image or another file in the document is given by its address."""
     for part in image_parts(value):
         for name, _ in remote_in(part):
             raise refused_url(f"{name}.url" if isinstance(part[name], dict) else name)
+    for name in files_elsewhere(value):
+        raise refused_url(name)

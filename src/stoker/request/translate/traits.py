@@ -57,7 +57,6 @@ _LOCAL: dict[str, dict[str, object]] = {
     "llama.cpp": {"early_usage": "return_progress", "tool_images": True, "repetition_field": "repeat_penalty"},
     "vllm": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
     "sglang": {"early_usage": "continuous_usage_stats", "prefill": "continue"},
-    "openai": {},
 }
 
 
@@ -75,6 +74,7 @@ def traits(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] 
             "stop_strings": 0,
             "checks_signatures": cloud,
             "sampling": not cloud,
+            "default_limit": 32_000 if cloud else 4096,
             "system_turns": "keep",
         }
     return Traits(**(usual | (given or {})))  # type: ignore[arg-type]

@@ -11,12 +11,16 @@ from stoker.testing.strict.rules import Asked, Rule
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOST_STOPS = 4
+_LONGEST_ID = 64
 
 
 def top_level(asked: Asked) -> Iterator[str]:
     yield from (f"Unrecognized request argument supplied: {name}" for name in asked.document if name not in fields.CHAT)
     if {"max_tokens", "max_completion_tokens"} <= asked.document.keys():
         yield "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
+    for name in ("user", "safety_identifier"):
+        if len(str(asked.document.get(name) or "")) > _LONGEST_ID:
+            yield f"Invalid '{name}': string too long. Expected a string with maximum length {_LONGEST_ID}."
     stop = asked.document.get("stop")
     if isinstance(stop, list) and len(stop) > _MOST_STOPS:
         yield f"Invalid 'stop': array too long. Expected an array with maximum length {_MOST_STOPS}."

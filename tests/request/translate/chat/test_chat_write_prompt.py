@@ -416,7 +416,9 @@ NOTHING: dict[str, Any] = {}
          {"reasoning_effort": "medium"}, ["budget"]),
         (Reasoning(effort="max", shown=True),
          {"chat_template_kwargs": {"enable_thinking": True}, "reasoning_effort": "high"},
-         {"reasoning_effort": "xhigh"}, ["display"]),
+         {"reasoning_effort": "xhigh"}, ["display", "effort"]),
+        (Reasoning(effort="none"), {"chat_template_kwargs": {"enable_thinking": False}},
+         {"reasoning_effort": "none"}, []),
     ],
 )  # fmt: skip
 def test_how_much_to_think_is_a_switch_and_an_effort(

@@ -416,7 +416,28 @@ def test_a_limit_may_be_left_out_since_count_tokens_has_none() -> None:
 
 
 def test_an_unknown_field_is_told() -> None:
-    assert read(context_management={"edits": []})[1] == ["unknown_field"]
+    assert read(speed="fast")[1] == ["unknown_field"]
+
+
+def test_a_client_that_has_all_thinking_kept_loses_nothing_and_one_that_has_it_cleared_is_told() -> None:
+    edit = {"type": "clear_thinking_20251015", "keep": "all"}
+    assert read(context_management={"edits": [edit]})[1] == []
+    assert read(context_management=None)[1] == []
+    assert read(context_management={"edits": [{**edit, "keep": {"type": "thinking_turns", "value": 1}}]})[1] == [
+        "unknown_field"
+    ]
+
+
+def test_fields_of_blocks_that_only_messages_has_are_told() -> None:
+    assert said({**PICTURE, "transformations": {"oversize": "error"}})[1] == ["unknown_field"]
+    assert said({**CALL, "toolset_name": "s"}, role="assistant")[1] == ["tool_fields"]
+    assert said({**CALL, "caller": {"type": "code_execution_20260120"}}, role="assistant")[1] == ["tool_fields"]
+    assert said({**CALL, "caller": {"type": "direct"}}, role="assistant")[1] == []
+
+
+def test_when_to_think_is_told_to_nobody_else() -> None:
+    assert read(thinking={"type": "between_tools"})[1] == ["reasoning"]
+    assert read(thinking={"type": "adaptive"})[1] == []
 
 
 @pytest.mark.parametrize(

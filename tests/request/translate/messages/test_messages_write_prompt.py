@@ -55,7 +55,8 @@ def blocks(role: Role, *said: Block) -> tuple[Any, list[str]]:
 
 
 def test_the_least_request_has_a_limit() -> None:
-    assert write() == ({"model": "m", "max_tokens": 4096, "messages": [{"role": "user", "content": "hi"}]}, [])
+    assert write() == ({"model": "m", "max_tokens": 32_000, "messages": [{"role": "user", "content": "hi"}]}, [])
+    assert write(serve=LOCAL)[0]["max_tokens"] == 4096
     assert write(max_tokens=0)[0]["max_tokens"] == 0
     assert write(serve=Traits(Dialect.MESSAGES, default_limit=7))[0]["max_tokens"] == 7
 
@@ -260,7 +261,7 @@ def test_a_stream_is_asked_for() -> None:
         (CLOUD, Reasoning(True, shown=False), {"type": "adaptive", "display": "omitted"}, None),
         (CLOUD, Reasoning(shown=True), None, None),
         (CLOUD, Reasoning(True, 500), {"type": "enabled", "budget_tokens": 1024}, None),
-        (CLOUD, Reasoning(True, 9999), {"type": "enabled", "budget_tokens": 4095}, None),
+        (CLOUD, Reasoning(True, 99_999), {"type": "enabled", "budget_tokens": 31_999}, None),
         (LOCAL, Reasoning(effort="low"), {"type": "enabled", "budget_tokens": 2048}, None),
         (LOCAL, Reasoning(True, effort="low"), {"type": "adaptive"}, "low"),
         (LOCAL, Reasoning(True), {"type": "adaptive"}, None),
@@ -270,7 +271,7 @@ def test_how_much_to_think(serve: Traits, asked: Reasoning, thinking: Any, effor
     found, lost = write(serve=serve, reasoning=asked)
     assert found.get("thinking") == thinking
     assert found.get("output_config") == (None if effort is None else {"effort": effort})
-    assert lost == []
+    assert lost == ([] if asked.effort in (None, "none", effort) else ["effort"])
 
 
 def test_a_great_effort_leaves_half_of_the_limit_to_the_answer() -> None:
@@ -281,7 +282,7 @@ def test_a_great_effort_leaves_half_of_the_limit_to_the_answer() -> None:
 @pytest.mark.parametrize("limit", [0, 1024])
 def test_below_the_least_budget_there_is_no_thinking(limit: int) -> None:
     found, lost = write(serve=LOCAL, reasoning=Reasoning(effort="high"), max_tokens=limit)
-    assert ("thinking" in found, lost) == (False, ["reasoning"])
+    assert ("thinking" in found, lost) == (False, ["reasoning", "effort"])
 
 
 @pytest.mark.parametrize("mode", [Choice.REQUIRED, Choice.NAMED])
@@ -292,13 +293,25 @@ def test_anthropic_takes_no_forced_call_together_with_thinking(mode: Choice) -> 
     found, lost = write(tools=[TOOL], tool_choice=choice, reasoning=Reasoning(effort="none"))
     assert (found["thinking"], lost) == ({"type": "disabled"}, [])
     found, lost = write(tools=[TOOL], tool_choice=choice, reasoning=Reasoning(effort="high"), serve=LOCAL)
-    assert (found["thinking"]["type"], lost) == ("enabled", [])
+    assert (found["thinking"]["type"], lost) == ("enabled", ["effort"])
 
 
 def test_the_form_of_the_answer() -> None:
     found, lost = write(format=Format(Raw(b'{"type":"object"}'), name="n"), reasoning=Reasoning(effort="low"))
     form = {"type": "json_schema", "schema": {"type": "object"}}
     assert (found["output_config"], lost) == ({"effort": "low", "format": form}, [])
+
+
+@pytest.mark.parametrize(
+    ("form", "lost"),
+    [
+        (Format(Raw(b"{}"), strict=True), []),
+        (Format(Raw(b"{}"), strict=False), ["format_fields"]),
+        (Format(Raw(b"{}"), description="d"), ["format_fields"]),
+    ],
+)
+def test_what_messages_cannot_say_of_a_form_is_told(form: Format, lost: list[str]) -> None:
+    assert write(format=form)[1] == lost
 
 
 def test_any_json_object_is_asked_for_in_words_behind_the_system_prompt() -> None:

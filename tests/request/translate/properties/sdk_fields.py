@@ -13,9 +13,10 @@ Classes that only stand below what is not `same` are not looked at: nothing of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from functools import cache
+from typing import Any, Literal, NamedTuple, NotRequired, Required, get_args, get_origin
 
-from typing_extensions import NotRequired, Required, get_type_hints, is_typeddict
+from typing_extensions import get_type_hints, is_typeddict
 
 Word = str
 Table = dict[str, Word | dict[str, Word]]
@@ -42,7 +43,7 @@ class Schema:
         return self._names[id(found)]
 
     def hints(self, owner: str) -> dict[str, Any]:
-        return get_type_hints(self.classes[owner])
+        return hints_of(self.classes[owner])
 
     def word(self, field: Field) -> Word | None:
         words = self.table.get(field.owner)
@@ -64,7 +65,7 @@ class Schema:
             owner = self.key(found)
             if isinstance(self.table.get(owner), str):
                 continue
-            for name, kind in get_type_hints(found).items():
+            for name, kind in hints_of(found).items():
                 word = self.word(Field(owner, name))
                 if word is not None and word != "same":
                     continue
@@ -147,10 +148,16 @@ class Schema:
             for item in inner if isinstance(inner, list) else (inner,):
                 if isinstance(item, dict):
                     fits = [kind for kind in dicts_in(hints[name]) if id(kind) in self._names and _fits(kind, item)]
-                    if fits:
-                        self._use(fits[0], item, out)
+                    for kind in fits:  # one object may be of several classes
+                        self._use(kind, item, out)
 
 
+@cache
+def hints_of(found: Any) -> dict[str, Any]:
+    return get_type_hints(found)
+
+
+@cache
 def required(found: Any) -> set[str]:
     """Fields that a class insists on; its own `__required_keys__` misses those whose types are written as text."""
     hints = get_type_hints(found, include_extras=True)
@@ -167,7 +174,7 @@ def dicts_in(kind: Any) -> Iterator[Any]:
 
 
 def _fits(kind: Any, value: dict[str, Any]) -> bool:
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     if not set(value) <= set(hints):
         return False
     for name, hint in hints.items():
@@ -202,7 +209,7 @@ def _is_listed(kind: Any) -> bool:
 def _blind(kind: Any) -> dict[str, Any]:
     """An object of a class that is not looked at."""
     out: dict[str, Any] = {}
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in hints_of(kind).items():
         if name in required(kind):
             bare = _bare(hint)
             out[name] = get_args(bare)[0] if get_origin(bare) is Literal else "x"

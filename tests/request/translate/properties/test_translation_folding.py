@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sdk_folds import Folds, Plain, partly, sse
 from stream_grammars import GRAMMARS
-from translation_worlds import OWN, SHORT, UPSTREAMS, World, cut, worlds
+from translation_worlds import OWN, SEEDS, SHORT, UPSTREAMS, World, cut, worlds
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.dialect import Dialect
@@ -29,7 +29,6 @@ from stoker.request.translate.calls import read_id
 SDK = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in SDK]
 BY_HAND = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS if client not in SDK]
-SEEDS = st.integers(0, 2**32)
 FEW = settings(
     max_examples=30, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
@@ -50,7 +49,7 @@ def test_any_cut_of_a_stream_folds_to_the_whole_answer(upstream: Dialect, client
 
     @FEW
     @given(world=worlds(upstream), seed=SEEDS, counts=st.booleans())
-    def holds(world: World, seed: int, counts: bool) -> None:
+    def holds(world: World, seed: str, counts: bool) -> None:
         rng = Random(seed)
         _same(folds, upstream, client, world, rng, counts, chunkings=10, ways=["helper", rng.choice(ways[1:])])
 
@@ -65,7 +64,7 @@ def test_ten_thousand_cuts_fold_to_the_whole_answer(upstream: Dialect, client: D
 
     @MANY
     @given(world=worlds(upstream), seed=SEEDS, counts=st.booleans())
-    def holds(world: World, seed: int, counts: bool) -> None:
+    def holds(world: World, seed: str, counts: bool) -> None:
         nonlocal cuts
         _same(folds, upstream, client, world, Random(seed), counts, chunkings=50, ways=list(folds.streamed[client]))
         cuts += 50
@@ -133,8 +132,8 @@ def _says(message: Plain, client: Dialect, answer: Answer) -> None:
         assert refusal == "".join(block.text for block in answer.blocks if isinstance(block, Refusal))
     made = [block for block in answer.blocks if isinstance(block, Call)]
     assert [(read_id(id), name) for id, name, _ in calls] == [(call.id, _own(call.name)) for call in made]
-    for (_, _, given), call in zip(calls, made, strict=True):
-        assert given == partly(call.arguments) or given == {"_raw": call.arguments}
+    for (_, _, told), call in zip(calls, made, strict=True):
+        assert told == partly(call.arguments) or told == {"_raw": call.arguments}
     assert stop == _stop_of(answer, client)
     known = answer.tokens.input is not None and answer.tokens.output is not None
     if usage is not None:
@@ -225,7 +224,7 @@ _HEARD = {Dialect.CHAT: _heard_chat, Dialect.MESSAGES: _heard_messages, Dialect.
 def test_older_clients_hear_the_whole_answer_too(upstream: Dialect, client: Dialect) -> None:
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
+    def holds(world: World, seed: str) -> None:
         _same_by_hand(upstream, client, world, Random(seed), chunkings=10)
 
     holds()
@@ -237,7 +236,7 @@ def test_older_clients_hear_the_whole_answer_too(upstream: Dialect, client: Dial
 def test_older_clients_hear_it_in_ten_thousand_cuts(upstream: Dialect, client: Dialect) -> None:
     @MANY
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
+    def holds(world: World, seed: str) -> None:
         _same_by_hand(upstream, client, world, Random(seed), chunkings=50)
 
     holds()

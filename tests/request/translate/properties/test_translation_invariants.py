@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from going_through import CLIENTS, through, translator
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 from sdk_folds import partly
 from stream_grammars import GRAMMARS
-from translation_worlds import UPSTREAMS, World, cut, worlds
+from translation_worlds import RENDERERS, SAYINGS, SEEDS, UPSTREAMS, World, cut, worlds
 
+from stoker.domain.answer import Answer, Stop, Tokens
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call
+from stoker.domain.prompt import Call, Text
 
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
 TEXTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 """Clients that get arguments as text, piece by piece."""
-SEEDS = st.integers(0, 2**32)
 FEW = settings(
     max_examples=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
@@ -53,7 +52,7 @@ _ENDS = {
 def test_a_stream_cut_at_any_byte_ends_in_order_or_with_one_error(upstream: Dialect, client: Dialect) -> None:
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
+    def holds(world: World, seed: str) -> None:
         rng = Random(seed)
         raw = b"".join(world.frames)
         kept = raw[: rng.randrange(len(raw) + 1)]
@@ -82,7 +81,7 @@ def _begins(arguments: str, given: str, upstream: Dialect) -> None:
 def test_an_error_in_the_middle_is_the_one_end(upstream: Dialect, client: Dialect) -> None:
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
+    def holds(world: World, seed: str) -> None:
         rng = Random(seed)
         error = rng.choice(_ERRORS[upstream])
         name = f"event: {error['type']}\n" if "type" in error else ""
@@ -104,8 +103,9 @@ def test_arguments_are_the_upstreams_own(upstream: Dialect, client: Dialect) -> 
 
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
-        told = GRAMMARS[client](through(client, translator(upstream, client), cut(b"".join(world.frames), Random(seed))))
+    def holds(world: World, seed: str) -> None:
+        pieces = cut(b"".join(world.frames), Random(seed))
+        told = GRAMMARS[client](through(client, translator(upstream, client), pieces))
         assert told.end == "end"
         made = [block.arguments for block in world.answer.blocks if isinstance(block, Call)]
         if client in TEXTS and upstream is not Dialect.MESSAGES:
@@ -128,7 +128,7 @@ def test_a_garbled_upstream_still_gives_a_stream_in_order(upstream: Dialect, cli
 
     @FEW
     @given(world=worlds(upstream), seed=SEEDS)
-    def holds(world: World, seed: int) -> None:
+    def holds(world: World, seed: str) -> None:
         rng = Random(seed)
         frames = world.frames[:]
         for _ in range(rng.choice((1, 3, 10))):
@@ -144,5 +144,41 @@ def test_a_garbled_upstream_still_gives_a_stream_in_order(upstream: Dialect, cli
                     frames[at], frames[to] = frames[to], frames[at]
         told = GRAMMARS[client](through(client, translator(upstream, client), cut(b"".join(frames), rng)))
         assert told.end in ("end", "error")
+
+    holds()
+
+
+_CUSTOM: dict[Dialect, dict[str, Any]] = {
+    Dialect.CHAT: {"tools": [{"type": "custom", "custom": {"name": "g"}}]},
+    Dialect.RESPONSES: {"tools": [{"type": "custom", "name": "g"}]},
+}
+"""Clients that have tools which take any text."""
+
+
+@pytest.mark.parametrize("client", _CUSTOM)
+@pytest.mark.parametrize("upstream", UPSTREAMS)
+def test_what_a_custom_tool_is_given_is_the_text_itself(upstream: Dialect, client: Dialect) -> None:
+    """The serve was told of a function with one argument: `{"input": text}`, in any pieces, is the text."""
+
+    @FEW
+    @given(text=SAYINGS, before=SAYINGS, seed=SEEDS)
+    def holds(text: str, before: str, seed: str) -> None:
+        rng = Random(seed)
+        calls = [Call("a", "g", json.dumps({"input": text})), Call("b", "f", '{"x":1}')]
+        answer = Answer("i", "m", [Text(before), *calls], Stop.CALLS, tokens=Tokens(1, None, None, 2, None))
+        streamed, whole = RENDERERS[upstream]
+        frames, body = streamed(answer, rng), json.dumps(whole(answer, rng)).encode()
+        more = _CUSTOM[client]
+        told = GRAMMARS[client](through(client, translator(upstream, client, **more), cut(b"".join(frames), rng)))
+        assert told.calls[0] == text
+        assert json.loads(told.calls[1]) == {"x": 1}
+        found = json.loads(translator(upstream, client, **more).whole(body))
+        if client is Dialect.CHAT:
+            made, other = found["choices"][0]["message"]["tool_calls"]
+            assert (made["type"], made["custom"]) == ("custom", {"name": "g", "input": text})
+        else:
+            made, other = (item for item in found["output"] if "call" in item["type"])
+            assert (made["type"], made["name"], made["input"]) == ("custom_tool_call", "g", text)
+        assert other["type"] in ("function", "function_call")
 
     holds()

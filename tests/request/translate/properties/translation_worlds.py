@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ _JSON = st.recursive(
 OBJECTS = st.dictionaries(st.text(_LETTERS, max_size=8), _JSON, max_size=4)
 NAMES = st.sampled_from(("f", "get_weather", "mcp__files__read", "ünïcode tool", SHORT))
 IDS = st.sampled_from(("call_{}", "toolu_0{}", "functions.f:{}", "{}", "chatcmpl-tool-{}"))
+SEEDS = st.uuids().map(str)
+"""Integers would do, were they not so often 0."""
 _COUNTS = st.integers(0, 3) | st.integers(0, 2**40)
 
 
@@ -103,9 +106,10 @@ def answers(draw: st.DrawFn, upstream: Dialect) -> Answer:
 @st.composite
 def worlds(draw: st.DrawFn, upstream: Dialect) -> World:
     answer = draw(answers(upstream))
-    rng = Random(draw(st.integers(0, 2**32)))
+    rng = Random(draw(SEEDS))
     streamed, whole = RENDERERS[upstream]
-    return World(answer, streamed(answer, rng), json.dumps(whole(answer, rng), ensure_ascii=rng.random() < 0.5).encode())
+    frames, body = streamed(answer, rng), whole(answer, rng)
+    return World(answer, frames, json.dumps(body, ensure_ascii=rng.random() < 0.5).encode())
 
 
 # -- how it is cut and framed -------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def cut(data: bytes, rng: Random) -> list[bytes]:
     single = rng.randrange(1, size)
     points.update(range(single, min(single + rng.choice((0, 20, 200)), size)))
     edges = [0, *sorted(points), size]
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 def pieces(text: str, rng: Random) -> list[str]:
@@ -491,7 +495,8 @@ def _response(answer: Answer, items: list[dict[str, Any]]) -> dict[str, Any]:
     tokens = answer.tokens
     usage = None
     if tokens.input is not None and tokens.output is not None:
-        usage = {"input_tokens": tokens.input, "output_tokens": tokens.output, "total_tokens": tokens.input + tokens.output}
+        usage = {"input_tokens": tokens.input, "output_tokens": tokens.output}
+        usage["total_tokens"] = tokens.input + tokens.output
         cached = {"cached_tokens": tokens.cached, "cache_write_tokens": tokens.written}
         usage["input_tokens_details"] = {name: count for name, count in cached.items() if count is not None}
         usage["output_tokens_details"] = {} if tokens.reasoning is None else {"reasoning_tokens": tokens.reasoning}

@@ -270,7 +270,6 @@ def test_what_a_part_loses_is_told(part: dict[str, Any], code: str) -> None:
         {"type": "mcp_call", "id": "m", "arguments": "{}", "name": "x", "server_label": "s", "output": "a"},
         {"type": "tool_search_call", "arguments": {"q": 1}, "name": 3},
         {"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"]}},
-        {"type": "additional_tools", "role": "developer", "tools": []},
         {"type": "compaction", "encrypted_content": "x"},
         {"type": "of_next_year"},
     ],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.domain.errors import ClientError
 from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Audio,
     Block,
@@ -29,7 +29,7 @@ from stoker.request.translate import media
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import encode
 from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import effort_of, is_on
+from stoker.request.translate.thinking import effort_of, is_on, note_effort
 from stoker.request.translate.traits import Traits
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
@@ -299,9 +299,11 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
             out["chat_template_kwargs"] = {"enable_thinking": on}
         if effort not in (None, "none"):
             out["reasoning_effort"] = _LOCAL_EFFORTS.get(effort or "", effort)
+        note_effort(asked, out.get("reasoning_effort"), losses)
     elif traits.thinking_switch == "effort":
         if effort is not None:
             out["reasoning_effort"] = effort
+        note_effort(asked, effort, losses)
     else:
         losses.add("reasoning")
 

@@ -51,7 +51,8 @@ class _Block(msgspec.Struct):
     name: str = ""
     input: Raw = _NONE
     tool_use_id: str = ""
-    content: str | list[Raw] | None = None
+    content: str | list[Raw] | dict[str, Any] | None = None
+    """An object only in results of tools that the vendor runs."""
     is_error: bool | None = None
     title: str | None = None
     context: str | None = None
@@ -258,6 +259,9 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
             arguments = bytes(block.input) if is_there(block.input) else b"{}"
             return Call(read_id(block.id), block.name, arguments.decode())
         case "tool_result":
+            if isinstance(block.content, dict):
+                place = f"{where}.content"
+                raise ClientError(f"'{place}' must be a string or a list", code="bad_field", param=place)
             content = _content(block.content, f"{where}.content", losses, _SHOWN)
             return Result(read_id(block.tool_use_id), content, bool(block.is_error))
         case "search_result":

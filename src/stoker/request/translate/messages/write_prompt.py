@@ -26,7 +26,7 @@ from stoker.domain.prompt import (
 from stoker.request.translate.calls import as_object, spelt_id
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import budget_of, claude_effort_of, is_on
+from stoker.request.translate.thinking import budget_of, claude_effort_of, is_on, note_effort
 from stoker.request.translate.traits import Traits
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
@@ -216,6 +216,7 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
         out["thinking"] = {"type": "adaptive"}  # 4
     if effort is not None and (asked.enabled is not None or not traits.local):
         out["output_config"] = {"effort": effort}
+    note_effort(asked, out.get("output_config", {}).get("effort"), losses)
     if asked.shown is not None and "thinking" in out:
         out["thinking"]["display"] = "summarized" if asked.shown else "omitted"
 

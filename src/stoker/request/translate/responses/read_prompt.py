@@ -335,6 +335,8 @@ def _block(raw: Raw, where: str, losses: Losses) -> Block | None:
         case "input_image":
             return _image(part, where)
         case "input_file":
+            if part.detail not in (None, "auto"):
+                losses.add("detail")
             return _file(part, where)
         case "input_audio":
             audio = part.input_audio or {}

@@ -29,7 +29,7 @@ from stoker.request.translate.corners import Losses
 from stoker.request.translate.json_text import encode
 from stoker.request.translate.responses.tools import choice_of, tool_of
 from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import OURS, effort_of, is_on
+from stoker.request.translate.thinking import OURS, effort_of, is_on, note_effort
 from stoker.request.translate.traits import Traits
 
 LEAST_LIMIT = 16
@@ -275,6 +275,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
         losses.add("budget")
     if asked.shown is False and traits.local:
         losses.add("display")
+    note_effort(asked, effort, losses)
     said = {"effort": effort, "summary": "auto" if asked.shown else None}
     if reasoning := {name: value for name, value in said.items() if value is not None}:
         out["reasoning"] = reasoning

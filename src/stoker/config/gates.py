@@ -1,0 +1,55 @@
+"""`[gate.NAME]` and `[alias.NAME]`: aliases that move by evidence."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from stoker.config.fields import Duration, Name, SomeDuration
+from stoker.config.section import Section, setting
+from stoker.domain.gate import Alias, Gate, condition
+
+
+def _condition(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text in quotes: `preflight`, or NAME OP VALUE like `ttft_p95 < 2s`")
+    return condition(value).text
+
+
+ConditionText = Annotated[str, BeforeValidator(_condition)]
+
+
+class GateTable(Section):
+    """What a model has to prove before an alias may mean it."""
+
+    conditions: list[ConditionText] = setting(
+        [], "Required. All have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `tool-use.lower >= 0.85`."
+    )
+    max_age: SomeDuration | None = setting(
+        None, "A measurement that is older does not count. Left out: it counts as long as the serve is what it was."
+    )
+
+
+class AliasTable(Section):
+    """A model name that means one serve at a time; `stoker promote` moves it."""
+
+    serve: Name | None = setting(None, "Required. The serve that it means until a promotion moves it.")
+    gate: Name | None = setting(None, "The gate that a serve has to meet. Left out: a promotion needs `--force`.")
+    watch: Duration = setting(
+        "10m",
+        "How long a promotion is watched, and taken back if the serve fails its canary or live requests; `0s` = not.",
+    )
+    check_every: SomeDuration = setting("30s", "Time between two canaries of a promotion that is watched.")
+
+
+def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
+    return tuple(
+        Gate(name, tuple(condition(text) for text in table.conditions), table.max_age) for name, table in tables.items()
+    )
+
+
+def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
+    return tuple(
+        Alias(name, str(table.serve), table.gate, table.watch, table.check_every) for name, table in tables.items()
+    )

@@ -1,0 +1,118 @@
+"""What is to be staged: which files, from where, and under which names. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from stoker.fleet.parts import Part, part, parts
+from stoker.fleet.rehydrate.sources import Kind, Source, is_file, of_file, of_folder
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to fetch. `name` is its path beside the model, or below one that is a folder; empty: all of it."""
+
+    name: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A model. `name` is what stands behind `vault:`; `sha256` is keyed as a serve's: by a file's name as in `Item`."""
+
+    name: str
+    source: Source
+    items: tuple[Item, ...]
+    is_folder: bool
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    def path_of(self, root: str, name: str = "") -> str:
+        """Where file `name` (empty: the model) lies when the model is `root`/NAME."""
+        if self.is_folder:
+            return str(PurePosixPath(root, self.name, name))
+        return str(PurePosixPath(root, self.name).with_name(name) if name else PurePosixPath(root, self.name))
+
+
+def order(source: Source, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
+    """`listing`: the files of a folder that is a path, relative to it. Raises ValueError with what to type instead.
+
+    1 a file, perhaps the first of several parts  2 a folder that we copy, file by file  3 one that a tool brings whole
+    """
+    own = unquote(source.name) if source.kind is Kind.HTTP else source.name
+    if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
+        called = _checked(_file_name(name, own))
+        beside = PurePosixPath(called).parent
+        files = [str(PurePosixPath(each).relative_to(beside)) for each in parts(called)]
+        first = files[0]
+        items = tuple(Item(each, of_file(source, first, each)) for each in files)
+        theirs = {unquote(item.source.name): item.name for item in items}
+        return Order(called, source, items, False, _digests(digests, {**theirs, **{each: each for each in files}}))
+    if source.kind is Kind.HTTP:
+        raise ValueError(
+            f"{source} does not end like a file of a model: name the file, or what it is with --as NAME.gguf; a folder "
+            "cannot be listed over HTTP (hf:ORG/REPO, s3://BUCKET/FOLDER/ and rsync:HOST:PATH can)"
+        )
+    folder = of_folder(source)
+    last = (folder.path.rstrip("/") or folder.place).rpartition("/")[2]
+    called = _checked(name or last)
+    if source.kind is Kind.PATH:  # 2
+        if not listing:
+            raise ValueError(f"{source} has no files in it")
+        items = tuple(Item(each, replace(folder, path=folder.path + each)) for each in listing)
+        return Order(called, folder, items, True, _digests(digests, {each: each for each in listing}))
+    return Order(called, folder, (Item("", folder),), True, _digests(digests, None))  # 3
+
+
+def _file_name(name: str | None, own: str) -> str:
+    """With the ending, and the number of the first part, that it has at its source."""
+    split = part(own)
+    if split is not None and split.number != 1:
+        raise ValueError(f"{own} is part {split.number} of {split.count}: name the first one, {_first(split)}")
+    if name is None:
+        return own
+    ending = PurePosixPath(own).suffix if is_file(own) else PurePosixPath(name).suffix
+    if split is not None:
+        given = part(name)
+        return str(replace(split, stem=given.stem if given else name.removesuffix(".gguf")))
+    return name if name.endswith(ending) else name + ending
+
+
+def _first(split: Part) -> Part:
+    return replace(split, number=1)
+
+
+def _checked(name: str) -> str:
+    """Raises ValueError for a name that is hidden, leaves the vault, or would need quoting somewhere."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(
+            f"{name!r} is no name for a model in the vault: letters, digits and . _ + - (and / for a folder), not "
+            "beginning with a dot; choose one with --as NAME"
+        )
+    return name
+
+
+def _digests(given: Sequence[str], names: Mapping[str, str] | None) -> dict[str, str]:
+    """By name. `names`: what may be named -> its name in the vault; None: nobody knows the names yet."""
+    found: dict[str, str] = {}
+    targets = set(names.values()) if names is not None else set()
+    for text in given:
+        name, _, digest = text.rpartition("=")
+        if _DIGEST.fullmatch(digest) is None:
+            raise ValueError(f"--sha256 {text}: write 64 hex digits, or FILE= and 64 hex digits")
+        if not name and len(targets) != 1:
+            raise ValueError("--sha256 says nothing about which file it is of: write FILE=HEX for each")
+        if name and names is not None and name not in names:
+            raise ValueError(
+                f"--sha256 names {name}, which is not to be fetched; that is: {', '.join(sorted(targets))}"
+            )
+        target = next(iter(targets)) if not name else names[name] if names is not None else name
+        if found.setdefault(target, digest.lower()) != digest.lower():
+            raise ValueError(f"--sha256 is given twice for {target}, and differs")
+    return found

@@ -1,0 +1,16 @@
+"""Behind everybody who serves: for the CPU, and for the disk where its scheduler has priorities."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import psutil
+
+
+def step_aside() -> None:
+    """For this process and all that it starts, for good. What the system does not allow is left as it is."""
+    with contextlib.suppress(OSError):
+        os.nice(19 - os.nice(0))
+    with contextlib.suppress(OSError, AttributeError, psutil.Error):
+        psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)

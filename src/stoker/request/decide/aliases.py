@@ -1,0 +1,29 @@
+"""Aliases that move: which serve each of them means now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from stoker.domain.gate import Alias, Override
+from stoker.domain.serve import Serve
+
+
+def meant(aliases: Iterable[Alias], overrides: Mapping[str, Override], serves: Iterable[Serve]) -> dict[str, str]:
+    """Alias to serve: the override's, where its serve is still there, else the file's."""
+    known = {serve.name for serve in serves}
+    found: dict[str, str] = {}
+    for alias in aliases:
+        override = overrides.get(alias.name)
+        found[alias.name] = override.serve if override is not None and override.serve in known else alias.serve
+    return found
+
+
+def with_aliases(serves: Iterable[Serve], meaning: Mapping[str, str]) -> tuple[Serve, ...]:
+    """The serves, each with the aliases that mean it among its own: so lists, keys and names need no second rule."""
+    return tuple(
+        replace(serve, aliases=(*serve.aliases, *(alias for alias, name in meaning.items() if name == serve.name)))
+        if serve.name in meaning.values()
+        else serve
+        for serve in serves
+    )

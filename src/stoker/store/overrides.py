@@ -1,0 +1,51 @@
+"""Promotions, remembered through a restart: `STATE/overrides.json`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.gate import Override
+from stoker.store.active import sync
+from stoker.store.private import write_draft
+
+log = logging.getLogger("stoker.store")
+
+
+class Overrides:
+    """Written by rename and synced: through a power cut a reader finds the old list or the new one. Any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing = threading.Lock()
+
+    def read(self) -> dict[str, Override]:
+        """By alias. A file that cannot be read is put aside as `overrides.json.unreadable`, with a warning."""
+        try:
+            found = msgspec.json.decode(self._path.read_bytes(), type=list[Override])
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            log.warning("%s cannot be read (%s): aliases are as configured", self._path, error.strerror)
+            return {}
+        except msgspec.DecodeError:
+            aside = self._path.with_name(f"{self._path.name}.unreadable")
+            self._path.replace(aside)
+            log.warning("%s is no list of ours: put aside as %s, and aliases are as configured", self._path, aside)
+            return {}
+        return {override.alias: override for override in found}
+
+    def write(self, overrides: dict[str, Override]) -> None:
+        """All of them. Blocks for a sync of the disk. Raises OSError, and the old list stays then."""
+        with self._writing:
+            body = msgspec.json.format(msgspec.json.encode(list(overrides.values())), indent=1) + b"\n"
+            draft = write_draft(self._path, body)
+            try:
+                draft.replace(self._path)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+            sync(self._path.parent)

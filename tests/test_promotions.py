@@ -1,0 +1,285 @@
+"""Aliases that move by evidence: refused without it, kept over a restart, watched, and taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.domain.decision import Decision
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.gate import Alias, Override
+from stoker.domain.lease import Lease, Target
+from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.serve import Serve, Status
+from stoker.promotions import Promotions
+from stoker.store.overrides import Overrides
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
+
+ALIAS = Alias("coder", "fast", "default", watch=30.0, check_every=0.02)
+SERVES = (Serve("fast"), Serve("clever"), Serve("odd", status=Status.REJECTED, reason="too slow"))
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+
+    def now(self) -> float:
+        return self.loop.time()
+
+    def wall(self) -> float:
+        return 1000.0
+
+
+class Books:
+    """Everything that a Promotions needs, and what it did."""
+
+    def __init__(self, path: Path, ports: dict[str, int] | None = None) -> None:
+        self.path = path
+        self.ports = ports or {}
+        self.results: dict[str, Run] = {}
+        self.seen: list[tuple[str, ...]] = []
+        """The aliases of each serve, each time that names changed."""
+        self.notes: list[tuple[str, str, str]] = []
+        self.closed: list[tuple[str, Outcome, bool]] = []
+        self.leased = 0
+        self.ended = asyncio.Event()
+
+    def promotions(self, *aliases: Alias) -> Promotions:
+        found = Promotions(
+            Overrides(self.path), self, Clock(), self._changed, lambda *note: self.notes.append(note),
+            self.results.get, self._closed,
+        )  # fmt: skip
+        found.configure(aliases or (ALIAS,), SERVES)
+        return found
+
+    def _changed(self, serves: tuple[Serve, ...]) -> None:
+        self.seen.append(tuple(f"{alias}={serve.name}" for serve in serves for alias in serve.aliases))
+
+    def _closed(self, override: Override, finding: Finding, went_back: bool) -> None:
+        self.closed.append((override.serve, finding.outcome, went_back))
+        self.ended.set()
+
+    def acquire(self, name: str, counted: bool = True) -> Lease:
+        self.leased += 1
+        target = self.target(name)
+        assert target is not None
+        return Lease(1, name, target, 0.0, 0.0, self._released)
+
+    def _released(self, lease: Lease) -> None:
+        self.leased -= 1
+
+    def target(self, name: str) -> Target | None:
+        port = self.ports.get(name)
+        return None if port is None else Target("127.0.0.1", port, "", "scripted")
+
+    def gate(
+        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: Kind = Kind.GATE
+    ) -> str:
+        findings = [
+            Finding("preflight", Outcome.PASSED),
+            Finding("canary", Outcome.PASSED),
+            Finding("ttft_p95 < 2s", outcome),
+        ]
+        self.results[id] = Run(id, kind, 1.0, 1.0, Subject(serve, serve, ""), outcome, findings)
+        return id
+
+
+def story(tell: Callable[[Books], Awaitable[None]]) -> Callable[[Path], None]:
+    def run(tmp_path: Path) -> None:
+        async def played() -> None:
+            async with asyncio.timeout(20):
+                await tell(Books(tmp_path / "overrides.json"))
+
+        asyncio.run(played())
+
+    run.__doc__ = tell.__doc__
+    return run
+
+
+async def refused(asked: Awaitable[Any]) -> StokerError:
+    with pytest.raises(StokerError) as caught:
+        await asked
+    return caught.value
+
+
+@story
+async def test_with_evidence_the_alias_means_the_new_serve_at_once_and_after_a_restart(books: Books) -> None:
+    promotions = books.promotions()
+    assert promotions.meaning() == {"coder": "fast"}
+    done = await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
+    assert done == {"alias": "coder", "serve": "clever", "previous": "fast", "watch": 30.0}
+    assert books.seen == [("coder=clever",)]
+    assert books.notes == [("promoted", "clever", "alias coder means it now, fast before: faster")]
+    promotions.close()
+    (shown,) = books.promotions().status()
+    assert (shown["serve"], shown["configured"], shown["evidence"], shown["reason"]) == (
+        "clever",
+        "fast",
+        "g1",
+        "faster",
+    )
+
+
+@story
+async def test_no_evidence_no_promotion(books: Books) -> None:
+    """Behaviour 58: what failed is named, and the previous serve stays."""
+    promotions = books.promotions()
+    books.gate("failed", outcome=Outcome.FAILED)
+    books.gate("other", serve="fast")
+    books.gate("bench", kind=Kind.BENCHMARK)
+    for evidence, said in (
+        ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
+        ("other", "a gate of serve 'fast'"), ("bench", "a benchmark of serve 'clever'"),
+    ):  # fmt: skip
+        error = await refused(promotions.promote("coder", "clever", evidence, "", force=False))
+        assert (error.status, error.code) == (409, "no_evidence")
+        assert said in error.message
+        assert "stoker gate clever --for coder" in error.message
+    assert promotions.meaning() == {"coder": "fast"}
+    assert books.seen == []
+
+
+@story
+async def test_force_needs_a_reason_which_is_kept(books: Books) -> None:
+    promotions = books.promotions()
+    assert (await refused(promotions.promote("coder", "odd", "", "", force=True))).code == "reason_missing"
+    assert (
+        await refused(promotions.promote("coder", "odd", books.gate(serve="odd"), "", force=False))
+    ).code == "needs_force"
+    await promotions.promote("coder", "odd", "", "for a demo", force=True)
+    assert Overrides(books.path).read()["coder"] == Override("coder", "odd", "fast", 1000.0, "", "for a demo")
+    promotions.close()
+
+
+@story
+async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None:
+    promotions = books.promotions()
+    assert "did you mean 'coder'" in (await refused(promotions.promote("codr", "clever", "", "", False))).message
+    assert "did you mean 'clever'" in (await refused(promotions.promote("coder", "cleverr", "", "", False))).message
+    assert (await refused(promotions.promote("coder", "fast", "", "", False))).code == "no_change"
+    assert (await refused(promotions.reset("coder"))).code == "no_change"
+    assert "there are: coder" in (await refused(promotions.reset("zzz"))).message
+    without = books.promotions(Alias("free", "fast"))
+    assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
+
+
+@story
+async def test_reset_goes_back_to_the_file(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    assert await promotions.reset("coder") == {"alias": "coder", "serve": "fast", "previous": "clever"}
+    assert books.seen[-1] == ("coder=fast",)
+    assert Overrides(books.path).read() == {}
+
+
+@story
+async def test_what_cannot_be_kept_does_not_move(books: Books) -> None:
+    promotions = books.promotions()
+    books.path.mkdir()
+    error = await refused(promotions.promote("coder", "clever", books.gate(), "", force=False))
+    assert error.code == "state_unusable"
+    assert promotions.meaning() == {"coder": "fast"}
+
+
+@story
+async def test_an_override_whose_serve_is_gone_counts_no_more(books: Books) -> None:
+    Overrides(books.path).write({"coder": Override("coder", "gone", "fast", 1.0)})
+    promotions = books.promotions()
+    assert promotions.meaning() == {"coder": "fast"}
+    (shown,) = promotions.status()
+    assert shown["promoted_at"] is None
+
+
+# -- the watch ---------------------------------------------------------------------------------------------------------
+
+
+async def watched(books: Books, server: ScriptedServer, alias: Alias = ALIAS) -> Promotions:
+    books.ports["clever"] = server.port
+    promotions = books.promotions(alias)
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    return promotions
+
+
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+@story
+async def test_a_model_that_answers_otherwise_later_is_taken_back(books: Books) -> None:
+    async with ScriptedServer(Script(text="one")) as server:
+        promotions = await watched(books, server)
+        await until(lambda: server.counters.started >= 8)
+        server.script = server.script.amended({"text": "two"})
+        await books.ended.wait()
+    assert promotions.meaning() == {"coder": "fast"}
+    assert books.closed == [("clever", Outcome.FAILED, True)]
+    what, serve, text = books.notes[-1]
+    assert (what, serve) == ("rolled back", "fast")
+    assert "clever failed its canary" in text
+    assert Overrides(books.path).read() == {}
+    assert books.leased == 0
+
+
+@story
+async def test_live_failures_take_it_back_too(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    for outcome in ("served", "refused", "client_left", "upstream_failed", "stalled"):
+        promotions.observe(Decision("r", 1.0, "/v1/messages", model="coder", serve="clever", outcome=outcome))
+    await books.ended.wait()
+    assert promotions.meaning() == {"coder": "fast"}
+    assert "live requests" in books.notes[-1][2]
+
+
+@story
+async def test_failures_of_others_are_not_its_own(books: Books) -> None:
+    promotions = books.promotions(Alias("coder", "fast", "default", watch=0.2, check_every=0.05))
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    for model, serve in (("other", "clever"), ("coder", "fast")):
+        for _ in range(20):
+            promotions.observe(Decision("r", 1.0, "/p", model=model, serve=serve, outcome="upstream_failed"))
+    await books.ended.wait()
+    assert books.closed == [("clever", Outcome.PASSED, False)]
+    assert promotions.meaning() == {"coder": "clever"}
+    (shown,) = promotions.status()
+    assert shown["watched_for"] is None
+
+
+@story
+async def test_one_odd_answer_is_asked_again_and_decides_nothing(books: Books) -> None:
+    """Behaviour 55."""
+    async with ScriptedServer(Script()) as server:
+        alias = Alias("coder", "fast", "default", watch=0.6, check_every=0.02)
+        promotions = await watched(books, server, alias)
+        await until(lambda: server.counters.started >= 8)
+        server.script = server.script.amended({"error_status": "500"})
+        await until(lambda: server.counters.started >= 9)
+        server.script = server.script.amended({"error_status": "none"})
+        await books.ended.wait()
+    assert books.closed == [("clever", Outcome.PASSED, False)]
+    assert promotions.meaning() == {"coder": "clever"}
+
+
+@story
+async def test_another_promotion_ends_the_watch_of_the_one_before(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    await promotions.promote("coder", "odd", "", "next", force=True)
+    promotions.configure((), SERVES)
+    await asyncio.sleep(0)
+    assert books.closed == []
+    assert promotions.status() == []
+
+
+def test_a_file_that_is_none_is_put_aside(tmp_path: Path) -> None:
+    path = tmp_path / "overrides.json"
+    path.write_text("{")
+    assert Overrides(path).read() == {}
+    assert (tmp_path / "overrides.json.unreadable").exists()
+    assert isinstance(ClientError("x"), StokerError)
