@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for alarm in alarms:
         print(f"false alarm: {alarm}")
     if found.json is not None:
-        raw = {"machine": facts, "rows": rows, "alarms": alarms, "clean": found.clean}
+        raw = {"machine": facts, "rows": [row._asdict() for row in rows], "alarms": alarms, "clean": found.clean}
         found.json.write_bytes(msgspec.json.format(msgspec.json.encode(raw), indent=1))
     return 0 if named >= GOAL * len(rows) and not alarms else 1
 
