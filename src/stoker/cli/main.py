@@ -13,10 +13,12 @@ from stoker.cli import (
     config,
     decisions,
     doctor,
+    eval,
     fit,
     init,
     install,
     options,
+    results,
     serves,
     slot,
     terminal,
@@ -48,6 +50,8 @@ app.command()(init.init)
 app.command()(doctor.doctor)
 app.command()(fit.fit)
 app.command()(client.client)
+app.add_typer(eval.app, name="eval")
+app.add_typer(results.app, name="results")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
 
