@@ -121,6 +121,10 @@ async def prove(context: int, wanted: float, start: Start) -> Trial:
     try:
         kv_tokens, concurrency = reported(started.props, started.log, context)
         trial = Trial(context, "", kv_tokens, concurrency)
+        own = _own_limit(started.props)
+        if own is not None and own < context:
+            trial.outcome = f"the engine took {own} tokens for its limit instead"
+            return trial
         if concurrency is not None and concurrency < wanted:
             trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} wanted"
             return trial
@@ -178,11 +182,17 @@ def reported(props: Any, log: str, context: int) -> tuple[int | None, float | No
     if kv_tokens is not None:
         return kv_tokens, round(kv_tokens / context, 2)  # 2
     if isinstance(props, dict) and isinstance(props.get("total_slots"), int):
-        settings = props.get("default_generation_settings")
-        own = settings.get("n_ctx") if isinstance(settings, dict) else None
-        if isinstance(own, int):
+        own = _own_limit(props)
+        if own is not None:
             return own * props["total_slots"], float(props["total_slots"] if own >= context else 0)  # 3
     return None, None
+
+
+def _own_limit(props: Any) -> int | None:
+    """Tokens of one of llama.cpp's slots."""
+    settings = props.get("default_generation_settings") if isinstance(props, dict) else None
+    own = settings.get("n_ctx") if isinstance(settings, dict) else None
+    return own if isinstance(own, int) else None
 
 
 def findings(trials: list[Trial]) -> list[Finding]:

@@ -120,14 +120,19 @@ class Results:
     def _open(self) -> Iterator[sqlite3.Connection]:
         make_directory(self.path.parent, "choose another state directory")
         try:
+            self.path.touch(0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
             db = self._ready()
         except sqlite3.DatabaseError as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _SHUT:
                 raise self._unusable(error) from error
             self._remove()  # it holds nothing that the files do not
             try:
+                self.path.touch(0o600)
                 db = self._ready()
-            except sqlite3.Error as again:
+            except (sqlite3.Error, OSError) as again:
                 raise self._unusable(again) from again
         with closing(db):
             try:
@@ -141,7 +146,6 @@ class Results:
                     db.execute("ROLLBACK")
 
     def _ready(self) -> sqlite3.Connection:
-        self.path.touch(0o600)
         db = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
         try:
             db.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -197,7 +201,7 @@ class Results:
         for suffix in ("", "-wal", "-shm", "-journal"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
-    def _unusable(self, error: sqlite3.Error) -> StokerError:
+    def _unusable(self, error: sqlite3.Error | OSError) -> StokerError:
         text = f"the index of results {self.path} cannot be used ({error}): look at the disk's free space and its owner"
         return StokerError(text, code="results_unusable")
 

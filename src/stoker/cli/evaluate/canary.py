@@ -97,6 +97,7 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
 
 
 def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
+    from stoker.cli.evaluate.drifting import feed
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind
     from stoker.measure import canary as measure
@@ -117,6 +118,8 @@ def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unkn
         Kind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
         measure.numbers(checked, kept), settings, {"seen": checked.seen, "anomalies": checked.anomalies},
     )  # fmt: skip
+    mismatched = {anomaly.name for anomaly in checked.anomalies}
+    feed(found, [reply.name in mismatched for reply in checked.seen])
     keep(run, found.state)
     return run
 

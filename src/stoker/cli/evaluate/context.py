@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +55,7 @@ def context(
     most = high or _trained_for(chosen)
     if most < low:
         raise UsageError(f"--from {low} is more than --to {most}")
-    engine = OwnEngine(chosen, place.logs / f"context-{chosen.name}.log")
+    engine = OwnEngine(chosen, place.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
     with sole(place.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
         run = _search(place, chosen, engine.start, low, most, concurrency, quiet=json)
     _show(run, json)

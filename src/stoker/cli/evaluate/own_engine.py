@@ -30,8 +30,11 @@ _TAIL = 300
 class OwnEngine:
     """Starts `serve` again and again, each time with another limit. Nothing of it is known to a running Stoker."""
 
-    def __init__(self, serve: Serve, log: Path) -> None:
-        """Raises UsageError for a serve whose engine Stoker does not start as a process, or cannot start here."""
+    def __init__(self, serve: Serve, log: Path, concurrency: int) -> None:
+        """`concurrency`: what it has to allow at least.
+
+        Raises UsageError for a serve whose engine Stoker does not start as a process, or cannot start here.
+        """
         if serve.driver is not Driver.PROCESS or serve.base_url is not None:
             raise UsageError(
                 f"'{serve.name}' is no process that Stoker starts ({serve.driver.value}): its context is set where it "
@@ -40,12 +43,14 @@ class OwnEngine:
         if missing := problems(serve):
             raise UsageError("; ".join(missing), code="not_startable")
         self._serve = serve
+        self._concurrency = concurrency
         self._log = log
 
     async def start(self, context: int) -> Started:
         """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
-        serve = replace(self._serve, context=context, port=port, die_with_parent=True)
+        parallel = max(self._serve.parallel, self._concurrency)
+        serve = replace(self._serve, context=context, parallel=parallel, port=port, die_with_parent=True)
         launch = plan(serve, Place(port, key))
         environment = child_environment(os.environ, serve.env, launch.environment)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

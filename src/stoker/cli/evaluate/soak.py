@@ -11,6 +11,7 @@ import typer
 
 from stoker.cli import options, terminal
 from stoker.cli.evaluate.canary import baseline_of
+from stoker.cli.evaluate.drifting import feed
 from stoker.cli.failure import FAILED, Refused, UsageError
 from stoker.domain.errors import StokerError
 
@@ -130,6 +131,8 @@ class _Work:
         from stoker.measure import canary
 
         checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
+        mismatched = {anomaly.name for anomaly in checked.anomalies}
+        await asyncio.to_thread(feed, self._found, [reply.name in mismatched for reply in checked.seen])
         return len(checked.seen), checked.anomalies
 
     async def decode(self) -> Decoded:
