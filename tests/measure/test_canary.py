@@ -58,11 +58,14 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
         (reply("what", "is"), False, "differs after 0"),
         (reply("it", "is", "42", prompt=6), True, "the prompt is 6 tokens, it was 5"),
         (reply("it", "is", "42", prompt=None), True, None),
+        (reply("it", "is", "42", x=-1.9), True, "log probabilities moved by 0.90"),
+        (reply("it", "is", "42", x=-1.2), True, None),
+        (reply("it", "is", "42", x=-1.9), False, None),
         (reply(failure="broke_off"), False, "no answer"),
     ],
 )
 def test_when_a_reply_mismatches(now: Seen, same_execution: bool, why: str | None) -> None:
-    kept = Kept(reply("it", "is", "42", right=True))
+    kept = Kept(reply("it", "is", "42", right=True, x=-1.0))
     found = judge(kept, now, same_execution)
     assert (found is None) if why is None else (found is not None and why in found.why)
 

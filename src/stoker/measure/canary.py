@@ -30,6 +30,9 @@ RERUNS, STRESS = 3, 25
 """After a mismatch: immediate repeats, then many."""
 MOST_RERUNS, MOST_STRESS = 1, 1
 """So many mismatches among them are an anomaly that passed; more are a change that stays."""
+QUIET = 0.25
+"""So much may log probabilities of the first token move within one execution, and three times what they did among the
+baseline's own repeats: batches change the order of sums. A changed kernel or a changed weight moves them by more."""
 HALF = 0.5
 """Of the words have to agree across a change of execution, where no answer is right or wrong."""
 _WORD = re.compile(r"\s*\S+|\s+$")
@@ -188,22 +191,25 @@ def keep(repeats: Sequence[Seen]) -> Kept:
 
 
 def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
-    """1. no answer  2. other prompt tokens  3. as much alike as the baseline's own repeats  4. across a change of
-    execution: right, or half alike  5. a mismatch."""
+    """1. no answer  2. other prompt tokens  3. the first token was chosen otherwise  4. as much alike as the baseline's
+    own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
     before = kept.seen
     if now.failure:  # 1
         return Mismatch(now.name, f"no answer ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
         text = f"the prompt is {now.prompt_tokens} tokens, it was {before.prompt_tokens}: template or tokenizer"
         return Mismatch(now.name, text)
+    moved = shift(before, now)
+    if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3
+        return Mismatch(now.name, f"the first token's log probabilities moved by {moved:.2f}")
     alike = agreement(before, now)
-    if alike >= kept.agreement:  # 3
+    if alike >= kept.agreement:  # 4
         return None
-    if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 4
+    if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 5
         return None
     wrong = "; it is wrong, too" if now.is_right is False and before.is_right else ""
     same = len(_while_equal(before.words, now.words))
-    return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 5
+    return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
 
 
 class Refusal(StokerError):
@@ -313,7 +319,7 @@ def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
         numbers = _numbers(kept.seen, reply) if kept is not None else {}
         anomaly = told.get(reply.name)
         if anomaly is None:
-            found.append(Finding(reply.name, Outcome.PASSED, f"as before, {len(reply.words)} words", numbers=numbers))
+            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {words(reply)}", numbers=numbers))
         else:
             found.append(anomaly_finding(anomaly, reply.name, numbers))
     return found
@@ -335,6 +341,10 @@ def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
         "prompt_tokens": now.prompt_tokens,
         "first_token_shift": None if (moved := shift(before, now)) is None else round(moved, 6),
     }
+
+
+def words(reply: Seen) -> str:
+    return f"{len(reply.words)} word{'' if len(reply.words) == 1 else 's'}"
 
 
 def numbers(checked: Checked, baseline: Baseline) -> dict[str, float | int | None]:

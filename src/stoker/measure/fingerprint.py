@@ -207,8 +207,19 @@ def _execution(serve: Serve, told: Told, packages: Mapping[str, str]) -> dict[st
         found["extra_args"] = " ".join(without_secrets(serve.extra_args))
     for name, value in serve.env.items():
         found[f"environment.{name}"] = "set" if _SECRET.search(name) else hashlib.sha256(value.encode()).hexdigest()[:8]
+    found |= _reported(told.props)
     found |= {f"package.{name}": version for name, version in packages.items()}
     return {name: value for name, value in found.items() if value}
+
+
+def _reported(props: Any) -> dict[str, str]:
+    """What the running engine has, whatever the configuration says by now."""
+    if not isinstance(props, dict):
+        return {}
+    settings = props.get("default_generation_settings")
+    own = settings.get("n_ctx") if isinstance(settings, dict) else None
+    found = {"reported.context": own, "reported.slots": props.get("total_slots")}
+    return {name: str(value) for name, value in found.items() if isinstance(value, int)}
 
 
 def _version(told: Told) -> str:

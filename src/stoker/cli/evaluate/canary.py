@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -65,6 +64,8 @@ def canary(
 
 
 def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
+    import asyncio
+
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Finding, Kind, Outcome
     from stoker.measure import canary as measure
@@ -78,7 +79,7 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
         Finding(
             one.seen.name,
             Outcome.FAILED if one.seen.failure else Outcome.PASSED,
-            one.seen.failure or f"{len(one.seen.words)} words, {100 * one.agreement:.0f} % the same in every repeat",
+            one.seen.failure or f"{measure.words(one.seen)}, {100 * one.agreement:.0f} % the same in every repeat",
             numbers={"prompt_tokens": one.seen.prompt_tokens, "agreement": one.agreement},
         )
         for one in kept.kept
@@ -97,6 +98,8 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
 
 
 def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
+    import asyncio
+
     from stoker.cli.evaluate.drifting import feed
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind

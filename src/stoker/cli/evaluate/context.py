@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,6 +101,8 @@ def _trained_for(serve: Serve) -> int:
 
 
 def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool) -> Run:
+    import asyncio
+
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome, Subject
     from stoker.measure import context as measure

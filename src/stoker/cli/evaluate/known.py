@@ -99,11 +99,11 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
         if found is None:
             raise unknown_serve(name, [one.name for one in status.serves], "the running Stoker")
         return found
-    up = [one for one in status.serves if one.state in _UP]
+    up = [one for one in status.serves if one.state in _UP] or status.serves
     if len(up) == 1:
         return up[0]
-    names = ", ".join(one.name for one in status.serves) or "none at all"
-    raise UsageError(f"which serve? {'more than one' if up else 'none'} is running; there are: {names}")
+    names = ", ".join(one.name for one in up) or "there is none at all"
+    raise UsageError(f"which serve? name one of them: {names}")
 
 
 def _door(place: Place, status: Status, name: str) -> Target:

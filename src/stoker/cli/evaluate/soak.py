@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,6 +60,8 @@ def soak(
 
 def _begun(path: Path, found: Known, length: float, every: float, concurrency: int, tokens: int) -> Record:
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
+    import asyncio
+
     from stoker.cli.evaluate.kept import raw_of
     from stoker.domain.run import Kind
     from stoker.measure import artifact, canary
@@ -128,6 +129,8 @@ class _Work:
         self._decoding = Decoding(talk, record.concurrency, record.tokens)
 
     async def canary(self) -> tuple[int, list[Anomaly]]:
+        import asyncio
+
         from stoker.measure import canary
 
         checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
@@ -139,11 +142,15 @@ class _Work:
         return await self._decoding.run()
 
     async def engine(self) -> str | None:
+        import asyncio
+
         return await asyncio.to_thread(self._found.engine)
 
 
 def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     """Until it is over, or broken off: then the state file stays."""
+    import asyncio
+
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind
     from stoker.measure import soak as measure
