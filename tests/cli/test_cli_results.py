@@ -124,6 +124,8 @@ def test_a_full_disk_loses_nothing_that_was_measured(
     with pytest.raises(StokerError, match="No space left") as caught:
         keep(made(1), config.parent / "state")
     assert caught.value.code == "not_kept"
-    printed = msgspec.json.decode(capsys.readouterr().err, type=Run)
+    first, printed_text = capsys.readouterr().err.split("\n", 1)
+    assert "cannot be kept" in first
+    printed = msgspec.json.decode(printed_text, type=Run)
     assert printed.id == made(1).id
     assert not list((config.parent / "state" / "results").glob("*"))

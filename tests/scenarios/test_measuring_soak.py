@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +114,11 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         finally:
             soak.kill()
             soak.communicate()
-        time.sleep(1.2)  # a cycle is missed meanwhile
+        before = weights.read_bytes()
+        weights.write_bytes(b"GGUF other weights")
+        code, _, err = run(plane, "eval", "soak", "a", "--resume")  # a cycle is missed meanwhile
+        assert (code, "is not what it was (model: sha256:" in err) == (1, True), err
+        weights.write_bytes(before)
         code, out, err = run(plane, "eval", "soak", "a", "--resume")
         assert code == 0, err
         assert "resumed:" in out

@@ -150,8 +150,11 @@ def test_several_may_write_at_once(state: Path) -> None:
     assert len(ids(Results(state))) == 8
 
 
-def test_an_index_that_cannot_be_used_is_said(state: Path, results: Results) -> None:
+def test_without_an_index_the_files_are_read_and_what_cannot_be_entered_is_said(state: Path, results: Results) -> None:
+    put(state, made(1))
     results.path.mkdir()
+    assert ids(results) == ["0001"]
+    assert results.find("0001") == [made(1).id]
     with pytest.raises(StokerError, match=r"results\.db") as caught:
-        results.select()
+        results.record(made(1))
     assert caught.value.code == "results_unusable"

@@ -43,7 +43,7 @@ def save(run: Run, directory: Path) -> Path:
     try:
         write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
     except OSError as error:
-        text = f"the result {path} could not be written ({error.strerror}): make room there; what was measured follows"
+        text = f"the result {path} could not be written ({error.strerror}): make room there"
         raise StokerError(text, code="not_kept") from error
     return path
 

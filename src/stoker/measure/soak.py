@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from stoker.domain.run import Finding, Number, Outcome
+from stoker.domain.run import Finding, Fingerprint, Number, Outcome
 from stoker.measure.canary import RERUNS, Anomaly, anomaly_finding
 from stoker.measure.schedule import Clocks, Schedule, overslept
 
@@ -100,6 +100,8 @@ class Record(msgspec.Struct):
     reference: str = "own"
     """The id of the run it came from, or `own`."""
     same_execution: bool = True
+    fingerprint: Fingerprint = Fingerprint()
+    """Of the model at the beginning."""
     engine: str = ""
     """Which process it was when last looked at."""
     started: int = 0

@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 class Results:
     """Looks up runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
 
-    Raises StokerError `results_unusable` if the directory or the disk does not play along.
+    Where the disk does not play along, what is looked up is read from the files each time.
     """
 
     def __init__(self, state: Path) -> None:
@@ -64,8 +64,8 @@ class Results:
         self.path = state / "results.db"
 
     def record(self, run: Run) -> None:
-        """Enter a run whose file was written, or written again."""
-        with self._open() as db:
+        """Enter a run whose file was written, or written again. Raises StokerError `results_unusable`."""
+        with self._open(writes=True) as db:
             _enter(db, run, _stamp(self._file(run.id)))
 
     def sync(self) -> list[str]:
@@ -117,7 +117,31 @@ class Results:
         return self.directory / f"{run_id}.json"
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self, writes: bool = False) -> Iterator[sqlite3.Connection]:
+        try:
+            found = self._on_disk()
+        except StokerError:
+            if writes:
+                raise
+            found = self._in_memory()
+        with closing(found) as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def _in_memory(self) -> sqlite3.Connection:
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        self._migrate(db)
+        return db
+
+    def _on_disk(self) -> sqlite3.Connection:
+        """Raises StokerError; a file that is none is made again."""
         make_directory(self.path.parent, "choose another state directory")
         try:
             self.path.touch(0o600)
@@ -134,16 +158,7 @@ class Results:
                 db = self._ready()
             except (sqlite3.Error, OSError) as again:
                 raise self._unusable(again) from again
-        with closing(db):
-            try:
-                db.execute("BEGIN IMMEDIATE")
-                yield db
-                db.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise self._unusable(error) from error
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
+        return db
 
     def _ready(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)

@@ -54,7 +54,7 @@ def keep(run: Run, state: Path) -> Path:
     try:
         path = artifact.save(run, artifact.results_of(state))
     except StokerError:
-        terminal.note(_text(run))
+        terminal.note(f"stoker: what was measured, since it cannot be kept:\n{_text(run)}")
         raise
     try:
         Results(state).record(run)

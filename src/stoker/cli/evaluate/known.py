@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.cli.failure import NotRunning, UsageError, unknown_serve
 from stoker.cli.place import Place, find_place
+from stoker.domain.access import Scope
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
@@ -110,7 +111,7 @@ def _door(place: Place, status: Status, name: str) -> Target:
     door = status.frontdoor
     key = os.environ.get(KEY) or None
     if key is None and door.auth == "keys" and place.settings is not None:
-        able = [one for one in place.settings.front_door.keys if one.scope >= 2 and "*" in one.models]
+        able = [one for one in place.settings.front_door.keys if one.scope >= Scope.OBSERVE and "*" in one.models]
         key = able[0].value.reveal() if able else None
     if key is None and door.auth == "keys":
         raise UsageError(f"the front door wants a key: put one with scope `observe` into the variable {KEY}")

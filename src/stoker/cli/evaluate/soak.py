@@ -94,21 +94,27 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
     run_id = artifact.new_id(Kind.SOAK, found.serve.name, began)
     return Record(
         run_id, found.serve.name, began, every, length, concurrency, tokens, raw_of(kept), reference, same,
-        found.engine() or "",
+        found.subject.fingerprint, found.engine() or "",
     )  # fmt: skip
 
 
 def _resumed(path: Path, found: Known) -> Record:
     import msgspec
 
+    from stoker.measure.fingerprint import difference
     from stoker.measure.soak import Record
 
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
     except FileNotFoundError as error:
         raise UsageError(f"no soak of '{found.serve.name}' broke off; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
         raise Refused(f"{path} cannot be read ({error}): start anew without --resume", code="no_record") from error
+    changed = difference(record.fingerprint, found.subject.fingerprint)
+    if changed.identity or changed.execution:
+        what = "; ".join(changed.identity + changed.execution)
+        raise Refused(f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+    return record
 
 
 class _Work:
