@@ -73,6 +73,17 @@ def test_a_change_of_identity_is_named(
     assert [line.partition(":")[0] for line in difference(first, second).identity] == [part]
 
 
+def test_what_the_engine_tells_beside_the_files_changes_no_identity(weights: Path, tmp_path: Path) -> None:
+    serve = Serve("a", model=str(weights))
+    digests = Digests(tmp_path).of(files(serve))
+    models = {"data": [{"id": "a", "meta": {"ftype": "Q8_0"}}, "odd"]}
+    silent, talkative = fingerprint(serve, Told(PROPS), digests), fingerprint(serve, Told(PROPS, models), digests)
+    assert silent.identity == talkative.identity != ""
+    assert difference(silent, talkative).execution == ["reported.weights: none -> Q8_0"]
+    nowhere = fingerprint(Serve("a"), Told(PROPS, models), {})
+    assert (nowhere.identity, nowhere.parts["quantisation"]) == ("", "Q8_0")
+
+
 def test_other_weights_under_the_same_path_are_another_model(weights: Path, tmp_path: Path) -> None:
     first = marked(Serve("a", model=str(weights)), tmp_path)
     weights.write_bytes(b"GGUF and less.")

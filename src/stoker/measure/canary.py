@@ -37,6 +37,7 @@ HALF = 0.5
 """Of the words have to agree across a change of execution, where no answer is right or wrong."""
 _WORD = re.compile(r"\s*\S+|\s+$")
 _TIMEOUT = 300.0
+_SILENT = "no answer"
 
 
 class Seen(msgspec.Struct):
@@ -195,7 +196,7 @@ def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
     own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
     before = kept.seen
     if now.failure:  # 1
-        return Mismatch(now.name, f"no answer ({now.failure})")
+        return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
         text = f"the prompt is {now.prompt_tokens} tokens, it was {before.prompt_tokens}: template or tokenizer"
         return Mismatch(now.name, text)
@@ -332,6 +333,8 @@ def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | i
         return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.told}", numbers=numbers)
     cause = "the model, its template, its sampling or the engine changed; or the engine computes wrongly"
     fix = "`stoker results compare BASELINE THIS` names what changed; put it back, or record a new baseline"
+    if anomaly.why.startswith(_SILENT):
+        cause, fix = "the serve did not answer", "see whether it runs, and what it said: stoker serves logs SERVE"
     return Finding(name, Outcome.FAILED, anomaly.told, cause, fix, numbers)
 
 

@@ -141,7 +141,7 @@ def _identity(serve: Serve, told: Told, digests: Mapping[str, str]) -> dict[str,
         "model": model,
         # The files' own digest says which revision they are, and how they were quantised.
         "revision": commit[1] if commit else ("as in the files" if model else ""),
-        "quantisation": named or quantisation or ("as in the files" if model else ""),
+        "quantisation": named or ("as in the files" if model else quantisation),
         "template": _template(serve, props, digests),
         "sampling": json.dumps(dict(serve.tuning.sampling), sort_keys=True) if serve.tuning.sampling else "default",
     }
@@ -207,19 +207,19 @@ def _execution(serve: Serve, told: Told, packages: Mapping[str, str]) -> dict[st
         found["extra_args"] = " ".join(without_secrets(serve.extra_args))
     for name, value in serve.env.items():
         found[f"environment.{name}"] = "set" if _SECRET.search(name) else hashlib.sha256(value.encode()).hexdigest()[:8]
-    found |= _reported(told.props)
+    found |= _reported(told, serve)
     found |= {f"package.{name}": version for name, version in packages.items()}
     return {name: value for name, value in found.items() if value}
 
 
-def _reported(props: Any) -> dict[str, str]:
+def _reported(told: Told, serve: Serve) -> dict[str, str]:
     """What the running engine has, whatever the configuration says by now."""
-    if not isinstance(props, dict):
-        return {}
+    props = told.props if isinstance(told.props, dict) else {}
     settings = props.get("default_generation_settings")
     own = settings.get("n_ctx") if isinstance(settings, dict) else None
-    found = {"reported.context": own, "reported.slots": props.get("total_slots")}
-    return {name: str(value) for name, value in found.items() if isinstance(value, int)}
+    weights = _meta(told.models, serve.served_name or serve.name).get("ftype")
+    found = {"reported.weights": weights, "reported.context": own, "reported.slots": props.get("total_slots")}
+    return {name: str(value) for name, value in found.items() if isinstance(value, int | str)}
 
 
 def _version(told: Told) -> str:

@@ -140,6 +140,8 @@ async def _json(address: http.Address, path: str) -> Any:
         answer = await http.ask(address, path, timeout=10.0)
     except http.NoAnswer:
         return None
+    if answer.status == 401:
+        raise UsageError(f"the front door does not take the key in {KEY}: put one with scope `observe` there")
     return answer.json() if answer.status == 200 else None
 
 
