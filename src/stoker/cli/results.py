@@ -15,7 +15,7 @@ from stoker.cli.place import find_place
 
 if TYPE_CHECKING:
     from stoker.domain.run import Number, Run
-    from stoker.measure.compare import Comparison, Row
+    from stoker.measure.side_by_side import Comparison, Row
     from stoker.measure.stats import Interval
     from stoker.store.results import Entry, Results
 
@@ -142,7 +142,7 @@ def compare(
     json: options.Json = False,
 ) -> None:
     """Two results of one kind side by side, with difference and spreads. What else differs is named."""
-    from stoker.measure.compare import compare as compared
+    from stoker.measure.side_by_side import compare as compared
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
-from stoker.measure.compare import compare, spread
+from stoker.measure.side_by_side import compare, spread
 from stoker.measure.stats import Interval, wilson
 
 
