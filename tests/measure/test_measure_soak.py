@@ -154,13 +154,24 @@ def test_an_anomaly_is_told_excluded_and_never_hidden() -> None:
 def test_a_slow_cycle_and_a_failed_request_are_repeated_at_once() -> None:
     stage = Stage()
     good, slow, broken = Decoded(100.0, 0.01, 0), Decoded(70.0, 0.02, 0), Decoded(None, None, 2, "broke_off")
-    stage.work.rates = [good, good, good, slow, good, good, good, broken, broken, broken, broken]
+    fast, less = Decoded(105.0, 0.01, 0), Decoded(90.0, 0.01, 0)
+    stage.work.rates = [good, fast, less, slow, good, good, good, broken, broken, broken, broken]
     record = stage.run()
     first, second = record.anomalies
-    assert (first.why, first.reruns, first.stays) == ("70.0 tokens/s, clean cycles had 100.0", [False] * 3, False)
+    assert (first.why, first.reruns, first.stays) == (
+        "70.0 tokens/s, clean cycles had 100.0 (90.0 to 105.0)",
+        [False] * 3,
+        False,
+    )
     assert (second.why, second.stays) == ("2 of 8 requests failed (broke_off)", True)
     assert soak.outcome(record) is Outcome.FAILED
-    assert min(record.rates) == 100.0
+    assert min(record.rates) == 90.0
+
+
+def test_where_clean_cycles_are_far_apart_a_slow_one_is_nothing() -> None:
+    stage = Stage()
+    stage.work.rates = [Decoded(rate, 0.01, 0) for rate in (100.0, 60.0, 100.0, 70.0, 65.0, 100.0)]
+    assert not stage.run().anomalies
 
 
 def test_a_death_between_cycles_and_one_within_are_seen() -> None:

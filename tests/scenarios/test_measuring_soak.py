@@ -14,8 +14,14 @@ from plane import STOKER, Plane, poll, running, serve
 
 from stoker.testing.script import Script
 
-PACE = Script(gap=0.004, tokens=12)
-WRONG = [{"when": "capital of France", "blocks": [{"type": "text", "text": "London"}]}]
+
+def said(text: str) -> list[dict[str, Any]]:
+    """One word for each question of the canary (all have an h or an i), and the pace for the stories of the rest."""
+    return [{"when": letter, "cut": 0, "blocks": [{"type": "text", "text": text}]} for letter in "hi"]
+
+
+PACE = Script(gap=0.04, tokens=12, answers=said("fine"))
+WRONG = [{"when": "capital of France", "blocks": [{"type": "text", "text": "London"}]}, *said("fine")]
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def answered_wrongly_once(plane: Plane) -> None:
     before = asked()
     plane.scripted("a", answers=WRONG, first_event_after=0.7)
     poll(lambda: asked() > before, "the question comes")
-    plane.scripted("a", answers="none", first_event_after=0.0)
+    plane.scripted("a", answers=said("fine"), first_event_after=0.0)
 
 
 @pytest.mark.timeout(90)
@@ -104,10 +110,11 @@ def test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine(weigh
         assert [entry["id"] for entry in json.loads(out)] == [told["id"]]
 
 
+@pytest.mark.timeout(90)
 def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
     with running(measured(weights)) as plane:
         assert plane.admin("switch", serve="a")[0] == 200
-        words = ("eval", "soak", "a", "--for", "8s", "--every", "1s", "--concurrency", "2", "--tokens", "4")
+        words = ("eval", "soak", "a", "--for", "14s", "--every", "1s", "--concurrency", "2", "--tokens", "12")
         soak = started(plane, *words)
         try:
             poll(lambda: cycles(plane) >= 2, "two cycles are over")
@@ -119,6 +126,16 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         code, _, err = run(plane, "eval", "soak", "a", "--resume")  # a cycle is missed meanwhile
         assert (code, "is not what it was (model: sha256:" in err) == (1, True), err
         weights.write_bytes(before)
+        seen = cycles(plane)
+        soak = started(plane, "eval", "soak", "a", "--resume")
+        try:
+            poll(lambda: cycles(plane) > seen, "it goes on")
+            soak.terminate()
+            out, _ = soak.communicate(timeout=30)
+        finally:
+            soak.kill()
+            soak.communicate()
+        assert (soak.returncode, "interrupted; kept as" in out) == (1, True)
         code, out, err = run(plane, "eval", "soak", "a", "--resume")
         assert code == 0, err
         assert "resumed:" in out
@@ -126,12 +143,13 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         run_id = out.rsplit("kept as ", 1)[1].strip()
         kept = json.loads((plane.state / "results" / f"{run_id}.json").read_bytes())
         assert kept["outcome"] == "passed"
-        assert kept["numbers"]["cycles"] + kept["numbers"]["missed"] == 8
+        assert kept["numbers"]["cycles"] + kept["numbers"]["missed"] == 14
         assert kept["settings"]["every"] == 1.0
         code, _, err = run(plane, "eval", "soak", "a", "--resume")
         assert (code, "broke off" in err) == (2, True)
 
 
+@pytest.mark.timeout(90)
 def test_a_baseline_counts_across_a_change_of_execution_and_is_refused_across_one_of_identity(weights: Path) -> None:
     """Behaviours 55 and 57, on the command line."""
     with running(measured(weights)) as plane:
@@ -151,11 +169,11 @@ def test_a_baseline_counts_across_a_change_of_execution_and_is_refused_across_on
             "same_execution"
         ] is False  # fmt: skip
 
-        plane.scripted("a", text="word")
+        plane.scripted("a", answers=said("otherwise"))
         code, out, _ = run(plane, "eval", "canary", "a", "--json")
         assert code == 1
         assert json.loads(out)["outcome"] == "failed"
-        plane.scripted("a", text="tok")
+        plane.scripted("a", answers=said("fine"))
 
         weights.write_bytes(b"GGUF other weights")
         code, _, err = run(plane, "eval", "canary", "a")

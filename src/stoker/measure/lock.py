@@ -46,7 +46,7 @@ def sole(state: Path, place: str, what: str) -> Iterator[None]:
 def _taken(place: str, content: bytes) -> StokerError:
     pid, what, since = [*content.decode("utf-8", "replace").split("\n"), "", "", ""][:3]
     if pid.isdigit():
-        holder = f"by {what} (process {pid}, since {since}): wait for its end, or end it with `kill -INT {pid}`"
+        holder = f"by {what} (process {pid}, since {since}): wait for its end, or end it with `kill {pid}`"
     else:
         holder = "by a measurement that begins or ends at this moment: try again"
     return StokerError(f"'{place}' is being measured already, {holder}", code="measuring", status=409)

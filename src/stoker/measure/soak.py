@@ -22,7 +22,8 @@ from stoker.measure.schedule import Clocks, Schedule, overslept
 SLICE = 15.0
 """Seconds between two looks at engine and clocks while a cycle is waited for."""
 SLOW, ENOUGH = 0.8, 3
-"""A cycle below this share of the median of clean ones, once there are so many, is an anomaly."""
+"""A cycle below this share of the median of clean ones, and further below the slowest of them than they are apart,
+is an anomaly once there are so many."""
 
 
 class Times(Protocol):
@@ -230,8 +231,11 @@ class Soak:
         if decoded.failed:
             return f"{decoded.failed} of {self.record.concurrency} requests failed ({decoded.why})"
         clean = self.record.rates
-        if decoded.rate is not None and len(clean) >= ENOUGH and decoded.rate < SLOW * statistics.median(clean):
-            return f"{decoded.rate:.1f} tokens/s, clean cycles had {statistics.median(clean):.1f}"
+        if decoded.rate is None or len(clean) < ENOUGH:
+            return None
+        usual, apart = statistics.median(clean), max(clean) - min(clean)
+        if decoded.rate < min(SLOW * usual, min(clean) - apart):
+            return f"{decoded.rate:.1f} tokens/s, clean cycles had {usual:.1f} ({min(clean):.1f} to {max(clean):.1f})"
         return None
 
     def _event(self, kind: str, text: str) -> None:

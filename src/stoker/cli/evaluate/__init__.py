@@ -3,5 +3,5 @@
 canary     the fixed questions against a baseline       soak      hours of the same
 context    the largest context that works               known     the serve that is measured, as it is configured
 kept       the run, its file and the index              own_engine  an engine started anew for a candidate
-drifting   what canaries say over time
+drifting   what canaries say over time                  told        Ctrl-C and SIGTERM end it in order
 """

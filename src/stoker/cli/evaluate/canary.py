@@ -64,15 +64,15 @@ def canary(
 
 
 def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
-    import asyncio
 
+    from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Finding, Kind, Outcome
     from stoker.measure import canary as measure
     from stoker.measure.canary_set import digest
 
     began = time.time()
-    kept = asyncio.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
+    kept = told.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
     wrong = [one.seen for one in kept.kept if one.seen.failure]
     steady = sum(one.agreement == 1.0 for one in kept.kept)
     findings = [
@@ -98,8 +98,8 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
 
 
 def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
-    import asyncio
 
+    from stoker.cli.evaluate import told
     from stoker.cli.evaluate.drifting import feed
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind
@@ -110,7 +110,7 @@ def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unkn
     against = baseline_of(found, wanted)
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
     kept = measure.of(against)
-    checked = asyncio.run(_asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell)))
+    checked = told.run(_asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell)))
     settings: dict[str, object] = {
         "baseline": False,
         "against": against.id,

@@ -13,6 +13,7 @@ from stoker.cli.failure import FAILED, NotRunning, UsageError
 from stoker.cli.place import Place, find_place
 
 if TYPE_CHECKING:
+    from stoker.domain.access import Settings
     from stoker.domain.run import Run
     from stoker.domain.serve import Serve
     from stoker.measure.context import Start, Started, Trial
@@ -49,7 +50,7 @@ def context(
     place = find_place(config, state)
     if place.settings is None:
         raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
-    chosen = _chosen(place, serve)
+    chosen = _chosen(place, place.settings, serve)
     _require_empty(place, chosen)
     most = high or _trained_for(chosen)
     if most < low:
@@ -60,13 +61,16 @@ def context(
     _show(run, json)
 
 
-def _chosen(place: Place, name: str | None) -> Serve:
-    if name is not None:
-        return place.serve(name)
-    serves = place.settings.serves if place.settings is not None else ()
-    if len(serves) != 1:
-        raise UsageError(f"which serve? there are: {', '.join(one.name for one in serves) or 'none'}")
-    return serves[0]
+def _chosen(place: Place, settings: Settings, name: str | None) -> Serve:
+    """Seeing only the devices of its slot, as it does when Stoker runs it."""
+    from stoker.domain.serve import on_devices
+
+    if name is None and len(settings.serves) != 1:
+        names = ", ".join(one.name for one in settings.serves) or "there is none at all"
+        raise UsageError(f"which serve? name one of them: {names}")
+    serve = place.serve(name) if name is not None else settings.serves[0]
+    slot = next((one for one in settings.slots if one.name == serve.slot), None)
+    return on_devices(serve, slot) if slot is not None else serve
 
 
 def _require_empty(place: Place, serve: Serve) -> None:
@@ -101,8 +105,8 @@ def _trained_for(serve: Serve) -> int:
 
 
 def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool) -> Run:
-    import asyncio
 
+    from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome, Subject
     from stoker.measure import context as measure
@@ -120,7 +124,7 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        asyncio.run(measure.search(low, high, concurrency, watched, tell))
+        told.run(measure.search(low, high, concurrency, watched, tell))
         outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED

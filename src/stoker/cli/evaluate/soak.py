@@ -60,8 +60,8 @@ def soak(
 
 def _begun(path: Path, found: Known, length: float, every: float, concurrency: int, tokens: int) -> Record:
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
-    import asyncio
 
+    from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import raw_of
     from stoker.domain.run import Kind
     from stoker.measure import artifact, canary
@@ -87,7 +87,7 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
             finally:
                 talk.close()
 
-        kept = asyncio.run(recorded())
+        kept = told.run(recorded())
     if any(one.seen.failure for one in kept.kept):
         raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
     began = time.time()
@@ -155,8 +155,8 @@ class _Work:
 
 def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     """Until it is over, or broken off: then the state file stays."""
-    import asyncio
 
+    from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind
     from stoker.measure import soak as measure
@@ -172,7 +172,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
             talk.close()
 
     try:
-        asyncio.run(work())
+        told.run(work())
     except KeyboardInterrupt:
         again = f"stoker eval soak {record.serve} --resume"
         terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
