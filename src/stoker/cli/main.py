@@ -13,11 +13,13 @@ from stoker.cli import (
     config,
     decisions,
     doctor,
+    eval,
     fit,
     init,
     install,
     options,
     promote,
+    results,
     serves,
     slot,
     stage,
@@ -52,6 +54,8 @@ app.command()(doctor.doctor)
 app.command()(fit.fit)
 app.command()(stage.stage)
 app.command()(client.client)
+app.add_typer(eval.app, name="eval")
+app.add_typer(results.app, name="results")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
 

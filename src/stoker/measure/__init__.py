@@ -3,4 +3,11 @@
 talk       one request to one model: what came, and when
 timing     the definitions: TTFT, TTFO, TPOT, gaps, goodput; pure
 stats      intervals, the sequential test, drift; pure
+
+fingerprint   what was measured, in parts that can be read   artifact      a run as a file
+canary        the same replies as before?                    canary_set    the questions, in two wordings
+soak          canary and decode check in cycles, for hours   schedule      when cycles start; pure
+decode        many replies at once: how fast                 context       the largest context that works
+drift         whether failures have become more; pure        side_by_side  two runs; pure
+lock          one measurement at a time on one slot
 """
