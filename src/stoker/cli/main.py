@@ -13,6 +13,7 @@ from stoker.cli import (
     config,
     decisions,
     doctor,
+    eval,
     fit,
     init,
     install,
@@ -47,6 +48,7 @@ app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)
 app.command()(fit.fit)
+app.add_typer(eval.app, name="eval")
 app.command()(client.client)
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")

@@ -1,0 +1,10 @@
+"""`stoker eval`: what a model does and what it costs, measured. One module per command, in `evaluate`."""
+
+from __future__ import annotations
+
+import typer
+
+from stoker.cli.evaluate import benchmark
+
+app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
+app.command()(benchmark.benchmark)
