@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.domain.run import Number, Outcome, Run
 
 COMPARED = {
@@ -124,5 +126,5 @@ def _cautions(a: Run, b: Run) -> list[str]:
     return found
 
 
-def _text(raw: object) -> str:
-    return bytes(raw).decode() if isinstance(raw, bytes | bytearray | memoryview) else "nothing"
+def _text(raw: msgspec.Raw | None) -> str:
+    return "nothing" if raw is None else bytes(raw).decode()

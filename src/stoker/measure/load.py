@@ -10,6 +10,7 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from stoker.measure.figures import Sample
@@ -66,8 +67,8 @@ async def closed(
     on_request: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """`clients` at once, each sending its next request when its last has ended. On cancel all connections close."""
-    serial = iter(range(10**9))
-    await _side_by_side(clients, lambda: _warm(ask, serial, warm_up, heard))
+    warming, serial = iter(range(warm_up)), count(warm_up)
+    await _side_by_side(clients, lambda: _warm(ask, warming, heard))
     started = failed = 0
     heard.begin = at.now()
 
@@ -127,8 +128,8 @@ def is_punctual(requests: Sequence[Timed], rate: float) -> bool:
     return lag is None or lag <= MOST_LAG / rate
 
 
-async def _warm(ask: Ask, serial: Iterator[int], most: int, heard: Heard) -> None:
-    while (number := next(serial)) < most:
+async def _warm(ask: Ask, numbers: Iterator[int], heard: Heard) -> None:
+    for number in numbers:
         heard.warm.append(await ask(number, None))
 
 

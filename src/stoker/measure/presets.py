@@ -39,6 +39,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float | None = None
+    requests: int | None = None
     repeats: int | None = None
     rates: tuple[float, ...] | None = None
     """Requests per second, open loop. None: by the knee (in a ladder)."""
@@ -143,6 +144,8 @@ def length(wanted: Wanted, clients: int) -> Length:
     if seconds is None:
         seconds = _SECONDS.get(wanted.preset, 30.0)
         seconds = min(seconds, _QUICK_SECONDS) if wanted.quick else seconds
+    if wanted.requests is not None:
+        return Length(seconds, wanted.requests)
     if wanted.preset in (Preset.LONG, Preset.DECODE):
         return Length(seconds, 1 if wanted.quick else 3)
     return Length(seconds, (2 if wanted.quick else 10) * clients)

@@ -111,8 +111,8 @@ async def _filled(text: str, tokens: int, target: int, count: Count) -> tuple[st
 class Blocks:
     """Prompts for a replay: equal ids become equal pieces of text, so that what was shared is shared again.
 
-    Lengths are right to within a few tokens: `per_word` and `empty` were measured once, each request's own usage says
-    what it came to.
+    Lengths are right to within 2 %: `per_word` and `empty` were measured once. Each request's own usage says what it
+    came to.
     """
 
     SIZE = 512

@@ -1,4 +1,4 @@
-"""From the options of `eval benchmark` to what is wanted. Raises UsageError that shows what is accepted."""
+"""From the options of `eval benchmark` to what they mean. Each raises UsageError that shows what is accepted."""
 
 from __future__ import annotations
 
@@ -6,41 +6,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from stoker.cli import options
 from stoker.cli.failure import UsageError
-from stoker.measure.presets import Preset, Wanted
+from stoker.measure.presets import Preset
 from stoker.measure.prompts import Mode
 from stoker.measure.replay import Arrival, BadTrace, read
 
 T = TypeVar("T")
 
 
-def wanted(
-    preset: str | None, concurrency: str | None, prompt: int | None, output: int | None, seconds: float | None,
-    repeats: int | None, rate: str | None, mode: str, slo_ttft: str | None, slo_tpot: str | None, speed: float,
-    quick: bool, replays: bool,
-) -> Wanted:  # fmt: skip
-    """The record that is kept with the result."""
-    chosen = _one_of(preset or ("replay" if replays else "ladder"), [one.value for one in Preset], "--preset")
-    if (chosen == "replay") is not replays:
+def preset_of(given: str | None, has_trace: bool) -> Preset:
+    chosen = _one_of(given or ("replay" if has_trace else "ladder"), [one.value for one in Preset], "--preset")
+    if (chosen == "replay") is not has_trace:
         raise UsageError("--preset replay goes with --replay FILE, and no other preset does")
-    if replays and (concurrency is not None or rate is not None):
-        raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
-    modes = [_one_of(one, [each.value for each in Mode], "--mode") for one in mode.split(",")]
-    return Wanted(
-        preset=Preset(chosen),
-        concurrency=_numbers(concurrency, int, "--concurrency", "1,2,4"),
-        prompt_tokens=prompt,
-        output_tokens=output,
-        seconds=seconds,
-        repeats=repeats,
-        rates=_numbers(rate, float, "--rate", "0.5,2"),
-        modes=tuple(Mode(one) for one in dict.fromkeys(modes)),
-        slo_ttft=options.duration(slo_ttft, "--slo-ttft"),
-        slo_tpot=options.duration(slo_tpot, "--slo-tpot"),
-        speed=speed,
-        quick=quick,
-    )
+    return Preset(chosen)
+
+
+def modes_of(given: str) -> tuple[Mode, ...]:
+    known = [each.value for each in Mode]
+    return tuple(Mode(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
+
+
+def clients_of(given: str | None) -> tuple[int, ...] | None:
+    return _numbers(given, int, "--concurrency", "1,2,4")
+
+
+def rates_of(given: str | None) -> tuple[float, ...] | None:
+    return _numbers(given, float, "--rate", "0.5,2")
 
 
 def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:

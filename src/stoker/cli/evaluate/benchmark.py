@@ -46,6 +46,7 @@ def benchmark(
     output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=1, help="Of one answer.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Least time of a step. Default: 30.")]
     = None,
+    requests: Annotated[int | None, typer.Option("--requests", min=1, help="Least number in a step.")] = None,
     repeats: Annotated[int | None, typer.Option("--repeats", min=1, help="Of each step. Default: 3.")] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", metavar="N,N,...", help="Requests a second at random times (open loop).")
@@ -69,11 +70,25 @@ def benchmark(
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
     from stoker.cli.evaluate import asked, shown, subject
     from stoker.measure import artifact, presets
+    from stoker.measure.alone import alone
 
-    wanted = asked.wanted(
-        preset, concurrency, prompt_tokens, output_tokens, seconds, repeats, rate, mode, slo_ttft, slo_tpot, speed,
-        quick, replay is not None,
-    )  # fmt: skip
+    if replay is not None and (concurrency is not None or rate is not None):
+        raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
+    wanted = presets.Wanted(
+        preset=asked.preset_of(preset, replay is not None),
+        concurrency=asked.clients_of(concurrency),
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        seconds=seconds,
+        requests=requests,
+        repeats=repeats,
+        rates=asked.rates_of(rate),
+        modes=asked.modes_of(mode),
+        slo_ttft=options.duration(slo_ttft, "--slo-ttft"),
+        slo_tpot=options.duration(slo_tpot, "--slo-tpot"),
+        speed=speed,
+        quick=quick,
+    )
     trace = asked.trace_of(replay) if replay is not None else []
     found = subject.find(serve, base_url, model, key_env, direct, config, state)
     earlier = artifact.load(artifact.find(against, found.results)) if against is not None else None
@@ -84,7 +99,8 @@ def benchmark(
         raise UsageError(str(error)) from error
     for note in found.notes:
         terminal.note(note)
-    runs = _measure(found, wanted, plan, size, quiet=json)
+    with alone(found.serve, found.results):
+        runs = _measure(found, wanted, plan, size, quiet=json)
     paths = [artifact.save(run, found.results) for run in runs]
     if json:
         import msgspec
