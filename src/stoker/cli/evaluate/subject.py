@@ -102,7 +102,8 @@ def _of_stoker(name: str | None, key_env: str | None, direct: bool, place: Place
     listed = _listed(target, f"the front door at {door.base_url} does not answer")
     facts = {name: str(value) for name, value in sorted(serve.facts.items()) if not name.endswith("_s")}  # no times
     parts = {"engine": serve.engine, "model": serve.model, **facts}
-    context = _model(asked, listed, door.base_url).context
+    seen = serve.facts.get("n_ctx")
+    context = _model(asked, listed, door.base_url).context or (seen if isinstance(seen, int) else None)
     return Found(servers, serve.name, place.state / "results", context, Fingerprint(parts=parts), notes)
 
 
