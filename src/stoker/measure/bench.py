@@ -128,7 +128,9 @@ class Bench:
             self.cold[server.route] = first
 
     async def _first(self, server: Server) -> Timed:
-        heard = await self._talks[server.route].ask(self._document(self._text(-1, Mode.WARM), self.output_tokens))
+        self._salt += 1
+        text = self._text(-self._salt, Mode.WARM)
+        heard = await self._talks[server.route].ask(self._document(text, self.output_tokens))
         return heard.timed
 
     async def _climb(self, mode: Mode) -> None:
