@@ -15,6 +15,7 @@ config               `config`        init, starter, discover      `init`
 decisions, story     `decisions`, `explain`               doctor, checks, ports    `doctor`
 stage, staged, transfer           `stage`: fetch a model; what it prints; its progress
 client, clients/     `client`: settings for agents, SDKs and shells
+eval, evaluate/      `eval`: measurements of a model
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.evaluate import canary, context, soak
+from stoker.cli.evaluate import benchmark, canary, context, soak
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
+app.command()(benchmark.benchmark)
 app.command()(canary.canary)
 app.command()(soak.soak)
 app.command()(context.context)

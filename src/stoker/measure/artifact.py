@@ -69,6 +69,18 @@ def find(name: str, directory: Path) -> Path:
     return found[0]
 
 
+def find(name: str, directory: Path) -> Path:
+    """A result by its file, its id, or the beginning of it. Raises StokerError `no_result`."""
+    given = Path(name).expanduser()
+    if given.is_file():
+        return given
+    found = sorted(directory.glob(f"{name}*{ENDING}")) if re.fullmatch(r"[\w.-]+", name) else []
+    if len(found) != 1:
+        what = "no result" if not found else f"{len(found)} results"
+        raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
+    return found[0]
+
+
 def write(path: Path, content: bytes) -> None:
     """All of it or nothing, on disk when this returns; 0600 in a directory that is made 0700. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,9 +53,14 @@ class _Collect:
 
 async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int, bytes]:
     """POST JSON, get (status, body). Raises UpstreamError. On cancel the connection is closed."""
+    return await fetch(pool, target, b"POST", path, body)
+
+
+async def fetch(pool: Pool, target: Target, method: bytes, path: str, body: bytes = b"") -> tuple[int, bytes]:
+    """As `post`, with any method."""
     collect = _Collect(asyncio.get_running_loop())
     connection = await pool.open(target)
-    head = request_head(b"POST", path, target, [(b"content-type", b"application/json")], len(body), plain=True)
+    head = request_head(method, path, target, [(b"content-type", b"application/json")], len(body), plain=True)
     connection.send(collect, head, body)
     try:
         async with asyncio.timeout(TIMEOUT):

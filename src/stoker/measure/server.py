@@ -1,0 +1,122 @@
+"""The server that is measured: which models it has, and how many tokens a prompt comes to there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+from stoker.request.relay.pool import Pool
+from stoker.request.relay.tokens import count, count_by_asking, fetch
+from stoker.request.translate.translate import PATHS
+
+
+class Server(NamedTuple):
+    """One way to one model."""
+
+    route: str
+    """`front-door`, `direct` or `public`."""
+    target: Target
+    """`served_name` is the id that is asked for."""
+    counting: Target | None = None
+    """Where the engine's own paths lie, if not beside the others: the front door has them under /upstream/SERVE."""
+
+    @property
+    def base_url(self) -> str:
+        """Without credentials."""
+        target = self.target
+        host = f"[{target.host}]" if ":" in target.host else target.host
+        return f"http{'s' if target.tls else ''}://{host}:{target.port}{target.base_path}/v1"
+
+
+class Model(NamedTuple):
+    id: str
+    context: int | None
+
+
+def at_url(url: str, model: str, key: str | None = None) -> Target:
+    """The server at a base URL, with or without /v1 at its end. Raises ValueError."""
+    if "://" not in url:
+        url = f"http://{url}"
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url} is no address: write it as http://HOST:PORT/v1")
+    if parts.username or parts.password:
+        raise ValueError("a key does not belong into the address: name its variable with --key-env")
+    tls = parts.scheme == "https"
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return Target(parts.hostname, parts.port or (443 if tls else 80), path, model, key, tls)
+
+
+async def models(target: Target) -> list[Model]:
+    """What it lists. Raises UpstreamError: it is not there, or does not answer so."""
+    pool = Pool()
+    try:
+        status, body = await fetch(pool, target, b"GET", "/v1/models")
+    finally:
+        pool.close()
+    if status in (401, 403):
+        raise UpstreamError("it wants a key: name the variable that holds it with --key-env", code="unauthorized")
+    try:
+        return [Model(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
+    except (msgspec.DecodeError, LookupError, TypeError):
+        raise UpstreamError(f"/v1/models answered {status} and no list of models", code="no_models") from None
+
+
+class Counter:
+    """Prompt tokens of a request with one user turn, by the server.
+
+    1. the engine's own count of a chat request, or its tokenizer  2. /v1/messages/count_tokens  3. the usage of an
+    answer of one token. The first that works is kept.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._pool = Pool()
+        self._way = 1
+        self.how = "not counted"
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def __call__(self, text: str) -> int:
+        """Raises UpstreamError: it cannot be had in any way."""
+        engine = self._server.counting or self._server.target
+        body = _body(text, engine.served_name)
+        if self._way == 1:
+            found = await count(self._pool, engine, Dialect.CHAT, body)
+            if found is not None:
+                self.how = "the engine's own count"
+                return found
+            self._way = 2
+        target = self._server.target
+        body = _body(text, target.served_name)
+        if self._way == 2:
+            found = await count(self._pool, target, Dialect.MESSAGES, body)
+            if found is not None:
+                self.how = "count_tokens"
+                return found
+            self._way = 3
+        found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
+        if found is None:
+            raise UpstreamError(f"'{target.served_name}' does not tell how many tokens a prompt has", code="no_usage")
+        self.how = "usage of an answer"
+        return found
+
+
+def turn(text: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": text}]
+
+
+def _body(text: str, model: str) -> bytes:
+    return msgspec.json.encode({"model": model, "messages": turn(text), "max_tokens": 1})
+
+
+def _context(model: dict[str, Any]) -> int | None:
+    meta = model.get("meta")
+    candidates = (model.get("context_length"), model.get("max_model_len"), meta and meta.get("n_ctx"))
+    return next((one for one in candidates if isinstance(one, int)), None)
