@@ -14,7 +14,6 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Outcome, Run, Subject
 from stoker.measure import artifact, replay
-from stoker.measure.alone import alone
 from stoker.measure.load import Length
 from stoker.measure.presets import Preset, Wanted, plan, sizes
 from stoker.measure.prompts import Mode
@@ -167,13 +166,3 @@ def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(tmp_path: Path, monkey
     with pytest.raises(StokerError, match=r"could not be kept .*No space left"):
         artifact.save(run(), tmp_path)
     assert os.listdir(tmp_path) == []
-
-
-def test_two_measurements_of_one_serve_at_once_are_refused(tmp_path: Path) -> None:
-    with alone("a", tmp_path):
-        with pytest.raises(StokerError, match="under way"), alone("a", tmp_path):
-            pass
-        with alone("b", tmp_path):
-            pass
-    with alone("a", tmp_path):
-        pass

@@ -18,7 +18,7 @@ ladder     which concurrency comes next, the knee, drift; pure
 presets    what a benchmark consists of; pure
 bench      a benchmark under way; `replay`: its recorded traffic
 figures    from requests to numbers with names; pure
-result     from a benchmark to its Run; `artifact`: where it is kept; `alone`: one at a time
+result     from a benchmark to its Run; `artifact`: where it is kept
 compare    two runs beside each other; pure
 report     the HTML page, with report.html and `plots`; pure
 """

@@ -64,18 +64,6 @@ def find(name: str, directory: Path) -> Path:
         return given
     found = sorted(directory.glob(f"{name}*{ENDING}")) if re.fullmatch(r"[\w.-]+", name) else []
     if len(found) != 1:
-        what = f"{len(found)} results" if found else "no result"
-        raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
-    return found[0]
-
-
-def find(name: str, directory: Path) -> Path:
-    """A result by its file, its id, or the beginning of it. Raises StokerError `no_result`."""
-    given = Path(name).expanduser()
-    if given.is_file():
-        return given
-    found = sorted(directory.glob(f"{name}*{ENDING}")) if re.fullmatch(r"[\w.-]+", name) else []
-    if len(found) != 1:
         what = "no result" if not found else f"{len(found)} results"
         raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
     return found[0]

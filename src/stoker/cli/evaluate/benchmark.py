@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,8 +68,9 @@ def benchmark(
 ) -> None:  # fmt: skip
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
     from stoker.cli.evaluate import asked, shown, subject
+    from stoker.cli.evaluate.kept import keep
     from stoker.measure import artifact, presets
-    from stoker.measure.alone import alone
+    from stoker.measure.lock import sole
 
     if replay is not None and (concurrency is not None or rate is not None):
         raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
@@ -99,9 +99,9 @@ def benchmark(
         raise UsageError(str(error)) from error
     for note in found.notes:
         terminal.note(note)
-    with alone(found.serve, found.results):
+    with sole(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
         runs = _measure(found, wanted, plan, size, quiet=json)
-    paths = [artifact.save(run, found.results) for run in runs]
+    paths = [keep(run, found.results.parent) for run in runs]
     if json:
         import msgspec
 
@@ -131,6 +131,8 @@ def benchmark(
 
 
 def _measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+    import asyncio
+
     from stoker.cli.evaluate.bar import Bar
     from stoker.cli.evaluate.machine import facts, is_short_of_memory
     from stoker.measure.bench import Bench, Watch
