@@ -252,21 +252,6 @@ async def test_failures_of_others_are_not_its_own(books: Books) -> None:
 
 
 @story
-async def test_one_odd_answer_is_asked_again_and_decides_nothing(books: Books) -> None:
-    """Behaviour 55."""
-    async with ScriptedServer(Script()) as server:
-        alias = Alias("coder", "fast", "default", watch=0.6, check_every=0.02)
-        promotions = await watched(books, server, alias)
-        await until(lambda: server.counters.started >= 8)
-        server.script = server.script.amended({"error_status": "500"})
-        await until(lambda: server.counters.started >= 9)
-        server.script = server.script.amended({"error_status": "none"})
-        await books.ended.wait()
-    assert books.closed == [("clever", Outcome.PASSED, False)]
-    assert promotions.meaning() == {"coder": "clever"}
-
-
-@story
 async def test_another_promotion_ends_the_watch_of_the_one_before(books: Books) -> None:
     promotions = books.promotions()
     await promotions.promote("coder", "clever", books.gate(), "", force=False)

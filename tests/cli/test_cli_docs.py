@@ -33,7 +33,7 @@ def options(command: Any) -> set[str]:
 
 def test_the_commands_of_this_version_are_there() -> None:
     assert {"up", "serves status", "serves experiment", "slot switch", "config schema", "explain"} < set(COMMANDS)
-    assert not {"eval", "gate", "promote", "drain"} & set(COMMANDS)
+    assert "drain" not in COMMANDS
 
 
 @pytest.mark.parametrize("name", COMMANDS)

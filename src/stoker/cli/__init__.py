@@ -13,9 +13,9 @@ up, demo             `up`            serves, slot, bring, plan   `serves`, `slot
 experiment           one serve from parameters            tail     logs of serves
 config               `config`        init, starter, discover      `init`
 decisions, story     `decisions`, `explain`               doctor, checks, ports    `doctor`
-eval, evaluate/      `eval`: measurements, one module per command
 stage, staged, transfer           `stage`: fetch a model; what it prints; its progress
 client, clients/     `client`: settings for agents, SDKs and shells
+eval, evaluate/      `eval`: measurements of a model
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.

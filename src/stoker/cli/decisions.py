@@ -18,10 +18,16 @@ def decisions(
     config: options.Config = None,
     state: options.State = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many of the newest.")] = 20,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="As a Mooncake trace: arrivals and lengths, for `eval benchmark --replay`.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """What became of the newest requests. Works when nothing runs, too."""
     found = _recent(find_place(config, state), limit)
+    if trace:
+        _print_trace(found)
+        return
     if json:
         terminal.emit([_document(d) for d in found])
         return
@@ -32,6 +38,16 @@ def decisions(
     right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
     terminal.table(columns, [_row(d) for d in found], right=right)
     terminal.note(f"one in full: stoker explain {found[0].id}")
+
+
+def _print_trace(found: list[Decision]) -> None:
+    from stoker.measure.replay import export
+
+    lines, left_out = export(found)
+    for line in lines:
+        terminal.say(line.decode())
+    if left_out:
+        terminal.note(f"{left_out} of {len(found)} requests are left out: their tokens were not counted")
 
 
 def explain(

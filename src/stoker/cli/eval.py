@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.evaluate import preflight
+from stoker.cli.evaluate import benchmark, canary, context, preflight, soak
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
-
-
-@app.callback()
-def root() -> None:
-    """Measurements of a model: what it does, and what it costs."""
-
-
 app.command()(preflight.preflight)
+app.command()(benchmark.benchmark)
+app.command()(canary.canary)
+app.command()(soak.soak)
+app.command()(context.context)

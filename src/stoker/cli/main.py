@@ -19,6 +19,7 @@ from stoker.cli import (
     install,
     options,
     promote,
+    results,
     serves,
     slot,
     stage,
@@ -53,9 +54,10 @@ app.command()(doctor.doctor)
 app.command()(fit.fit)
 app.command()(stage.stage)
 app.command()(client.client)
+app.add_typer(eval.app, name="eval")
+app.add_typer(results.app, name="results")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
-app.add_typer(eval.app, name="eval")
 
 
 def _print_version(wanted: bool) -> None:

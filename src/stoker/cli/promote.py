@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stoker.cli import options, terminal
-from stoker.cli.control import Control
 from stoker.cli.failure import FAILED, UsageError
 from stoker.cli.place import find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.control import Control
 
 LOOK = 0.5
 """Seconds between two looks at a promotion that is waited for."""

@@ -19,6 +19,11 @@ from stoker.domain.run import Kind, Run
 ENDING = ".json"
 
 
+def results_of(state: Path) -> Path:
+    """The directory of a state directory's results."""
+    return state / "results"
+
+
 def new_id(kind: Kind, serve: str, at: float) -> str:
     """Sorts by time, to the second: `20261121T175901Z-benchmark-fast-3f2a`. `at` is Unix time."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", serve).strip("-.")[:60] or "model"
@@ -32,24 +37,36 @@ def path_of(directory: Path, run_id: str) -> Path:
 def save(run: Run, directory: Path) -> Path:
     """Write `directory`/ID.json, 0600; the directory is made 0700. One of the same id is replaced.
 
-    Raises StokerError `result_not_saved`: nothing is left of the attempt then, and the caller still has the run.
+    Raises StokerError `not_kept`: nothing is left of the attempt then, and the caller still has the run.
     """
     path = path_of(directory, run.id)
     try:
         write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
     except OSError as error:
-        text = f"the result {path} could not be written ({error.strerror}): make room there; what was measured follows"
-        raise StokerError(text, code="result_not_saved") from error
+        text = f"the result {path} could not be written ({error.strerror}): make room there"
+        raise StokerError(text, code="not_kept") from error
     return path
 
 
 def load(path: Path) -> Run:
-    """Raises StokerError `result_unreadable`."""
+    """Raises StokerError `no_result`."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
     except (OSError, msgspec.DecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise StokerError(f"the result {path} cannot be read ({why})", code="result_unreadable") from error
+        raise StokerError(f"the result {path} cannot be read ({why})", code="no_result") from error
+
+
+def find(name: str, directory: Path) -> Path:
+    """A result by its file, its id, or the beginning of it. Raises StokerError `no_result`."""
+    given = Path(name).expanduser()
+    if given.is_file():
+        return given
+    found = sorted(directory.glob(f"{name}*{ENDING}")) if re.fullmatch(r"[\w.-]+", name) else []
+    if len(found) != 1:
+        what = "no result" if not found else f"{len(found)} results"
+        raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
+    return found[0]
 
 
 def write(path: Path, content: bytes) -> None:

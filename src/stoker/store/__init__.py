@@ -4,6 +4,8 @@ decisions       DecisionLog: one record per request; read_recent(), read_one() f
 writer          the thread behind it: batches, retries, and what became of each record
 database        the SQLite file: its schema, its limit, when it is beyond use and moved aside
 
+results         Results: the index over the files of measurements
+
 metrics         Metrics: what sealed decisions and swaps add up to
 histogram       buckets and their bounds
 labels          which label values may appear at all

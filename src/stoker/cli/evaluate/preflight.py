@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -49,8 +47,9 @@ def preflight(
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
+    from stoker.cli.evaluate.kept import keep
     from stoker.measure import artifact
-    from stoker.measure.alone import alone
+    from stoker.measure.lock import sole
     from stoker.measure.preflight import Options, chosen, recorded
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
@@ -62,9 +61,10 @@ def preflight(
         _list(json)
         return
     found = _found(serve, base_url, model, key_env, config, state)
-    earlier = recorded(artifact.load(_result(baseline, found.results))) if baseline is not None else {}
+    earlier = recorded(artifact.load(artifact.find(baseline, found.results))) if baseline is not None else {}
     wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
-    with alone(found.serve, found.results), _line(len(gates), quiet=json) as tell:
+    held = sole(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
+    with held, _line(len(gates), quiet=json) as tell:
         run = _measure(found, wanted, tell)
     if json:
         import msgspec
@@ -72,7 +72,7 @@ def preflight(
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
     else:
         show(run)
-    terminal.note(f"kept: {artifact.save(run, found.results)}")  # after it was shown: a full disk loses nothing
+    terminal.note(f"kept: {keep(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
@@ -97,18 +97,6 @@ def _found(
         return subject.find(serve, base_url, model, key_env, False, config, state)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
-
-
-def _result(name: str, results: Path) -> Path:
-    """By its file, its id or the beginning of it. Raises UsageError."""
-    given = Path(name).expanduser()
-    if given.is_file():
-        return given
-    found = sorted(results.glob(f"{glob.escape(name)}*.json")) if "/" not in name else []
-    if len(found) != 1:
-        what = "no result" if not found else f"{len(found)} results"
-        raise UsageError(f"--baseline {name}: there is {what} of that name in {results}", code="unknown_result")
-    return found[0]
 
 
 def _measure(found: Found, wanted: Options, tell: Tell) -> Run:

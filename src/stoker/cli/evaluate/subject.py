@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.evaluate.known import configured, fingerprint
 from stoker.cli.failure import UsageError, unknown_serve
 from stoker.cli.place import Place, find_place
 from stoker.domain.errors import ConfigError, UpstreamError
@@ -37,6 +38,8 @@ class Found:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     notes: tuple[str, ...] = ()
     """What was asked for and cannot be had, in words."""
+    slot: str = ""
+    """What two measurements may not share; empty: the model alone."""
 
     def subject(self, route: str) -> Subject:
         server = next(one for one in self.servers if one.route == route)
@@ -100,10 +103,11 @@ def _of_stoker(name: str | None, key_env: str | None, direct: bool, place: Place
         servers += [own] if own is not None else []
         notes = (why,) if why else ()
     listed = _listed(target, f"the front door at {door.base_url} does not answer")
-    facts = {name: str(value) for name, value in sorted(serve.facts.items()) if not name.endswith("_s")}  # no times
-    parts = {"engine": serve.engine, "model": serve.model, **facts}
-    context = _model(asked, listed, door.base_url).context
-    return Found(servers, serve.name, place.state / "results", context, Fingerprint(parts=parts), notes)
+    mark = fingerprint(place.state, configured(place, serve), target)
+    seen = serve.facts.get("n_ctx")
+    context = _model(asked, listed, door.base_url).context or (seen if isinstance(seen, int) else None)
+    where = place.state / "results"
+    return Found(servers, serve.name, where, context, mark, notes, serve.slot or serve.name)
 
 
 def _chosen(name: str | None, status: Status) -> ServeStatus:

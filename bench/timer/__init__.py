@@ -1,0 +1,1 @@
+"""Our timer against a server whose times are known."""

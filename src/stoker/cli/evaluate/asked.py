@@ -1,0 +1,62 @@
+"""From the options of `eval benchmark` to what they mean. Each raises UsageError that shows what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from stoker.cli.failure import UsageError
+from stoker.measure.presets import Preset
+from stoker.measure.prompts import Mode
+from stoker.measure.replay import Arrival, BadTrace, read
+
+T = TypeVar("T")
+
+
+def preset_of(given: str | None, has_trace: bool) -> Preset:
+    chosen = _one_of(given or ("replay" if has_trace else "ladder"), [one.value for one in Preset], "--preset")
+    if (chosen == "replay") is not has_trace:
+        raise UsageError("--preset replay goes with --replay FILE, and no other preset does")
+    return Preset(chosen)
+
+
+def modes_of(given: str) -> tuple[Mode, ...]:
+    known = [each.value for each in Mode]
+    return tuple(Mode(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
+
+
+def clients_of(given: str | None) -> tuple[int, ...] | None:
+    return _numbers(given, int, "--concurrency", "1,2,4")
+
+
+def rates_of(given: str | None) -> tuple[float, ...] | None:
+    return _numbers(given, float, "--rate", "0.5,2")
+
+
+def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:
+    try:
+        with path.open("rb") as file:
+            return read(file, limit)
+    except OSError as error:
+        raise UsageError(f"--replay {path}: {error.strerror}") from error
+    except BadTrace as error:
+        raise UsageError(f"--replay {path}: {error}") from error
+
+
+def _one_of(given: str, known: list[str], option: str) -> str:
+    if given not in known:
+        raise UsageError(f"{option} {given}: there are {', '.join(known)}")
+    return given
+
+
+def _numbers(text: str | None, kind: Callable[[str], T], option: str, example: str) -> tuple[T, ...] | None:
+    if text is None:
+        return None
+    try:
+        found = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(float(str(one)) <= 0 for one in found):
+        raise UsageError(f"{option} {text}: give numbers above 0 with commas between, as {example}")
+    return found

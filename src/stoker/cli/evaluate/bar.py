@@ -1,0 +1,48 @@
+"""Progress with the time left: one live line on a terminal, a line per step elsewhere. On stderr."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from stoker.cli import figures, terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Bar:
+    """`show(what, share, left)`: what is under way, the share that is done (0 to 1), seconds still to come."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._progress: Progress | None = None
+        self._last = ""
+
+    def __enter__(self) -> Bar:
+        if self._quiet or not terminal.is_live(stderr=True):
+            return self
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=30),
+            TextColumn("{task.fields[left]}", markup=False), console=terminal.console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._progress.add_task("", total=1.0, left="")
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def show(self, what: str, share: float, left: float) -> None:
+        words = f"about {figures.seconds(max(1.0, left))} left"
+        if self._progress is not None:
+            # Full before the end would be a lie.
+            self._progress.update(self._progress.task_ids[0], description=what, completed=min(share, 0.99), left=words)
+        elif not self._quiet and what != self._last:
+            terminal.note(f"{what} ({words})")
+        self._last = what

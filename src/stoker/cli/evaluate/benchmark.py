@@ -1,0 +1,157 @@
+"""`stoker eval benchmark`: what a model costs in time, by the load on it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.failure import FAILED, Refused, UsageError
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.subject import Found
+    from stoker.domain.run import Run
+    from stoker.measure.presets import Plan, Wanted
+
+
+def benchmark(
+    serve: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]", help="A running serve, or an alias. Default: the only one that runs.",
+            autocompletion=options.serve_names, show_default=False,
+        ),
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")] = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable that holds the key.")
+    ] = None,
+    direct: Annotated[bool, typer.Option("--direct", help="Also the engine itself, in turn with the front door.")]
+    = False,
+    preset: Annotated[
+        str | None, typer.Option("--preset", help="ladder, users, short, long, decode. Default: ladder.")
+    ] = None,
+    concurrency: Annotated[
+        str | None, typer.Option("--concurrency", metavar="N,N,...", help="Clients at once, instead of a ladder.")
+    ] = None,
+    prompt_tokens: Annotated[int | None, typer.Option("--prompt-tokens", min=1, help="Exact, template included.")]
+    = None,
+    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=1, help="Of one answer.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Least time of a step. Default: 30.")]
+    = None,
+    requests: Annotated[int | None, typer.Option("--requests", min=1, help="Least number in a step.")] = None,
+    repeats: Annotated[int | None, typer.Option("--repeats", min=1, help="Of each step. Default: 3.")] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="N,N,...", help="Requests a second at random times (open loop).")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option("--mode", help="What prompts share: warm (nothing), cold, half-shared, prefix-cached.")
+    ] = "warm",
+    slo_ttft: Annotated[str | None, typer.Option("--slo-ttft", metavar="TIME", help="Goodput: most TTFT.")] = None,
+    slo_tpot: Annotated[str | None, typer.Option("--slo-tpot", metavar="TIME", help="Goodput: most TPOT.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="FILE", help="A Mooncake trace: its lengths, at its times.")
+    ] = None,
+    speed: Annotated[float, typer.Option("--speed", min=0.001, help="Of the replay: 2 is twice as fast.")] = 1.0,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="RESULT", help="An earlier result, to compare with.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One short repeat of each step: rough figures.")] = False,
+    json: options.Json = False,
+) -> None:  # fmt: skip
+    """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
+    from stoker.cli.evaluate import asked, shown, subject
+    from stoker.cli.evaluate.kept import keep
+    from stoker.measure import artifact, presets
+    from stoker.measure.lock import sole
+
+    if replay is not None and (concurrency is not None or rate is not None):
+        raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
+    wanted = presets.Wanted(
+        preset=asked.preset_of(preset, replay is not None),
+        concurrency=asked.clients_of(concurrency),
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        seconds=seconds,
+        requests=requests,
+        repeats=repeats,
+        rates=asked.rates_of(rate),
+        modes=asked.modes_of(mode),
+        slo_ttft=options.duration(slo_ttft, "--slo-ttft"),
+        slo_tpot=options.duration(slo_tpot, "--slo-tpot"),
+        speed=speed,
+        quick=quick,
+    )
+    trace = asked.trace_of(replay) if replay is not None else []
+    found = subject.find(serve, base_url, model, key_env, direct, config, state)
+    earlier = artifact.load(artifact.find(against, found.results)) if against is not None else None
+    try:
+        plan = presets.plan(wanted, found.context, trace)
+        size = presets.sizes(wanted, found.context)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for note in found.notes:
+        terminal.note(note)
+    with sole(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
+        runs = _measure(found, wanted, plan, size, quiet=json)
+    paths = [keep(run, found.results.parent) for run in runs]
+    if json:
+        import msgspec
+
+        terminal.emit([msgspec.json.decode(msgspec.json.encode(run)) for run in runs])
+    else:
+        shown.show(runs)
+    if earlier is not None:
+        from stoker.measure.compare import compare
+
+        comparison = compare(earlier, runs[0])
+        if not json:
+            shown.show_comparison(comparison)
+    else:
+        comparison = None
+    if html is not None:
+        from stoker.measure.report import page
+
+        try:
+            html.write_text(page(runs, comparison), encoding="utf-8")
+        except OSError as error:
+            raise Refused(f"--html {html}: {error.strerror}; the result itself is kept: {paths[0]}") from error
+        terminal.note(f"report: {html}")
+    for path in paths:
+        terminal.note(f"kept: {path}")
+    if any(run.outcome.value != "passed" for run in runs):
+        raise typer.Exit(FAILED)
+
+
+def _measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+    import asyncio
+
+    from stoker.cli.evaluate.bar import Bar
+    from stoker.cli.evaluate.machine import facts, is_short_of_memory
+    from stoker.measure.bench import Bench, Watch
+    from stoker.measure.prompts import TooShort
+    from stoker.measure.result import run_of
+
+    machine = facts()
+    at, begun = time.time(), time.perf_counter()
+    interrupted = False
+    with Bar(quiet) as bar:
+        bench = Bench(found.servers, wanted, plan, size, Watch(bar.show, is_short_of_memory))
+        try:
+            asyncio.run(bench.run())
+        except KeyboardInterrupt:
+            interrupted = True
+        except TooShort as error:
+            raise UsageError(str(error)) from error
+    seconds = time.perf_counter() - begun
+    return [
+        run_of(bench, server.route, found.subject(server.route), at, seconds, machine, interrupted)
+        for server in found.servers
+    ]

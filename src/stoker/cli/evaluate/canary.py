@@ -1,0 +1,189 @@
+"""`stoker eval canary`: does it still say what it said?"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, UsageError
+from stoker.cli.results import result_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from stoker.cli.evaluate.known import Known
+    from stoker.domain.run import Run
+    from stoker.measure.canary import Asker, Progress
+    from stoker.measure.canary_set import Question
+
+_T = TypeVar("_T")
+Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
+
+
+def canary(
+    serve: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]",
+            help="Name of a serve. Default: the one that runs.",
+            autocompletion=options.serve_names,
+            show_default=False,
+        ),
+    ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Make this the baseline of the serve's model.")] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="ID",
+            help="What to compare with. Default: the newest of this model.",
+            autocompletion=result_ids,
+            show_default=False,
+        ),
+    ] = None,
+    unknown_ok: Unknown = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Ask the fixed questions, and compare with a baseline. Exit 1 if the model changed."""
+    from stoker.cli.evaluate import known
+    from stoker.measure.canary_set import questions
+    from stoker.measure.lock import sole
+
+    if record and baseline is not None:
+        raise UsageError("--record makes a baseline, --baseline compares with one: give one of them")
+    found = known.find(serve, config, state)
+    chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+    with sole(found.state, found.lock, f"a canary of {found.serve.name}"):
+        run = _recorded(found, chosen) if record else _compared(found, chosen, baseline, unknown_ok)
+    _show(run, record, json)
+
+
+def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
+
+    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate.kept import keep, made
+    from stoker.domain.run import Finding, Kind, Outcome
+    from stoker.measure import canary as measure
+    from stoker.measure.canary_set import digest
+
+    began = time.time()
+    kept = told.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
+    wrong = [one.seen for one in kept.kept if one.seen.failure]
+    steady = sum(one.agreement == 1.0 for one in kept.kept)
+    findings = [
+        Finding(
+            one.seen.name,
+            Outcome.FAILED if one.seen.failure else Outcome.PASSED,
+            one.seen.failure or f"{measure.words(one.seen)}, {100 * one.agreement:.0f} % the same in every repeat",
+            numbers={"prompt_tokens": one.seen.prompt_tokens, "agreement": one.agreement},
+        )
+        for one in kept.kept
+    ]
+    numbers = {
+        "canary.n": len(kept.kept),
+        "canary.passed": len(kept.kept) - len(wrong),
+        "steady": steady,
+        "right": sum(one.seen.is_right is True for one in kept.kept),
+    }
+    outcome = Outcome.FAILED if wrong else Outcome.PASSED
+    settings: dict[str, object] = {"baseline": not wrong, "questions": digest(chosen), "repeats": measure.REPEATS}
+    run = made(Kind.CANARY, found.subject, began, outcome, findings, numbers, settings, kept)
+    keep(run, found.state)
+    return run
+
+
+def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
+
+    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate.drifting import feed
+    from stoker.cli.evaluate.kept import keep, made
+    from stoker.domain.run import Kind
+    from stoker.measure import canary as measure
+    from stoker.measure.canary_set import digest
+
+    began = time.time()
+    against = baseline_of(found, wanted)
+    same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
+    kept = measure.of(against)
+    checked = told.run(_asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell)))
+    settings: dict[str, object] = {
+        "baseline": False,
+        "against": against.id,
+        "questions": digest(chosen),
+        "same_execution": same,
+    }
+    run = made(
+        Kind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
+        measure.numbers(checked, kept), settings, {"seen": checked.seen, "anomalies": checked.anomalies},
+    )  # fmt: skip
+    mismatched = {anomaly.name for anomaly in checked.anomalies}
+    feed(found, [reply.name in mismatched for reply in checked.seen])
+    keep(run, found.state)
+    return run
+
+
+def baseline_of(found: Known, wanted: str | None) -> Run:
+    """The one that is named; else the newest of this identity, else the newest of the serve, for its refusal.
+
+    Raises UsageError with the command that records one.
+    """
+    from stoker.domain.run import Kind
+    from stoker.store.results import Results
+
+    store = Results(found.state)
+    if wanted is not None:
+        ids = store.find(wanted)
+        if len(ids) != 1:
+            what = f"may be {len(ids)} results" if ids else "is no result"
+            raise UsageError(f"--baseline {wanted} {what}; there are: stoker results list --kind canary")
+        return store.load(ids[0])
+    store.sync()
+    listed = store.select(Kind.CANARY, found.serve.name, baselines=True, limit=1000)
+    mine = found.subject.fingerprint.identity
+    fitting = [entry for entry in listed if mine and entry.identity == mine] or listed
+    if not fitting:
+        raise UsageError(
+            f"there is no baseline of '{found.serve.name}' yet; record one: {record_command(found)}", code="no_baseline"
+        )
+    return store.load(fitting[0].id)
+
+
+def record_command(found: Known) -> str:
+    from stoker.cli.evaluate.known import start_command
+
+    return start_command(found.serve.name, found.place).replace("serves up", "eval canary", 1) + " --record"
+
+
+async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:
+    from stoker.measure.canary import Asker
+    from stoker.measure.talk import Talk
+
+    talk = Talk(found.target)
+    try:
+        return await work(Asker(talk), lambda name: None)
+    finally:
+        talk.close()
+
+
+def _show(run: Run, record: bool, json: bool) -> None:
+    from stoker.cli.evaluate.kept import document
+    from stoker.domain.run import Outcome
+
+    if json:
+        terminal.emit(document(run))
+    else:
+        passed, n = run.numbers["canary.passed"], run.numbers["canary.n"]
+        rows = [(f.name, f.outcome, f.seen) for f in run.findings]
+        terminal.table(("QUESTION", "OUTCOME", "SEEN"), rows)
+        for finding in run.findings:
+            if finding.cause:
+                terminal.say(f"\n{finding.name}: {finding.cause}\n  {finding.fix}")
+        word = "recorded" if record else f"{run.numbers['anomalies']} anomalies"
+        terminal.say(f"\n{run.outcome}: {passed} of {n}, {word}, {figures.seconds(run.seconds)}; kept as {run.id}")
+    if run.outcome is Outcome.FAILED:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,176 @@
+"""`stoker eval context`: the largest context that works, found by starting the engine anew for each candidate."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, NotRunning, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+    from stoker.domain.run import Run
+    from stoker.domain.serve import Serve
+    from stoker.measure.context import Start, Started, Trial
+
+_LARGEST = 131_072
+
+
+def context(
+    serve: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]",
+            help="Name of a serve. Default: the only one.",
+            autocompletion=options.serve_names,
+            show_default=False,
+        ),
+    ] = None,
+    low: Annotated[int, typer.Option("--from", min=256, metavar="N", help="The first candidate.")] = 2048,
+    high: Annotated[
+        int | None,
+        typer.Option("--to", min=256, metavar="N", help="The last one. Default: what the model was trained for."),
+    ] = None,
+    concurrency: Annotated[
+        float, typer.Option("--concurrency", min=1, metavar="N", help="Requests of full length at once.")
+    ] = 1.0,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.measure.lock import sole
+
+    place = find_place(config, state)
+    if place.settings is None:
+        raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
+    chosen = _chosen(place, place.settings, serve)
+    _require_empty(place, chosen)
+    most = high or _trained_for(chosen)
+    if most < low:
+        raise UsageError(f"--from {low} is more than --to {most}")
+    engine = OwnEngine(chosen, place.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
+    with sole(place.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
+        run = _search(place, chosen, engine.start, low, most, concurrency, quiet=json)
+    _show(run, json)
+
+
+def _chosen(place: Place, settings: Settings, name: str | None) -> Serve:
+    """Seeing only the devices of its slot, as it does when Stoker runs it."""
+    from stoker.domain.serve import on_devices
+
+    if name is None and len(settings.serves) != 1:
+        names = ", ".join(one.name for one in settings.serves) or "there is none at all"
+        raise UsageError(f"which serve? name one of them: {names}")
+    serve = place.serve(name) if name is not None else settings.serves[0]
+    slot = next((one for one in settings.slots if one.name == serve.slot), None)
+    return on_devices(serve, slot) if slot is not None else serve
+
+
+def _require_empty(place: Place, serve: Serve) -> None:
+    """What lives on the same devices would take the memory that is searched for."""
+    try:
+        with place.control() as control:
+            status = control.status()
+    except NotRunning:
+        return
+    there = [
+        one.name
+        for one in status.serves
+        if not one.is_gone and (one.name == serve.name or (serve.slot is not None and one.slot == serve.slot))
+    ]
+    if there:
+        raise UsageError(
+            f"{', '.join(there)} runs where the candidates would; stop it first: stoker serves down {there[0]}",
+            code="slot_taken",
+        )
+
+
+def _trained_for(serve: Serve) -> int:
+    """From the weights' own header."""
+    from stoker.fleet.memory.fit import gguf
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+
+    try:
+        found = gguf.read(serve.model).context if serve.model.endswith(".gguf") else None
+    except UnreadableModel:
+        found = None
+    return found or _LARGEST
+
+
+def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool) -> Run:
+
+    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate.kept import keep, made
+    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.measure import context as measure
+
+    began, trials, seen = time.time(), list[Any](), list[Any]()
+    outcome = Outcome.FAILED
+
+    async def watched(length: int) -> Started:
+        started = await start(length)
+        seen.append(started.props)
+        return started
+
+    def tell(trial: Trial) -> None:
+        trials.append(trial)
+        terminal.note(f"{trial.context}: {trial.outcome}")
+
+    try:
+        told.run(measure.search(low, high, concurrency, watched, tell))
+        outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
+    except KeyboardInterrupt:
+        outcome = Outcome.INTERRUPTED
+        terminal.note(f"broken off after {len(trials)} candidates; they are kept")
+    subject = Subject(
+        serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
+        _mark(place, serve, seen[-1] if seen else None),
+    )  # fmt: skip
+    settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
+    run = made(
+        Kind.CONTEXT, subject, began, outcome, measure.findings(trials), measure.numbers(trials), settings, trials
+    )
+    keep(run, place.state)
+    return run
+
+
+def _mark(place: Place, serve: Serve, props: object) -> Any:
+    from stoker.cli.evaluate.known import packages
+    from stoker.measure import fingerprint as marks
+
+    digests = marks.Digests(place.state).of(marks.files(serve))
+    return marks.fingerprint(serve, marks.Told(props), digests, packages(serve))
+
+
+def _show(run: Run, json: bool) -> None:
+    from stoker.cli.evaluate.kept import document
+    from stoker.domain.run import Outcome
+
+    if json:
+        terminal.emit(document(run))
+    else:
+        columns = ("CONTEXT", "KV TOKENS", "AT ONCE", "PROVED WITH", "TOOK", "OUTCOME")
+        rows = [
+            (*(_figure(f.numbers.get(key)) for key in ("context", "kv_tokens", "concurrency", "prompt_tokens")),
+             figures.seconds(f.seconds), f.seen)
+            for f in run.findings
+        ]  # fmt: skip
+        terminal.table(columns, rows, right=columns[:5])
+        largest = run.numbers.get("context")
+        if largest is not None:
+            terminal.say(f"\nthe largest that works: context = {largest}; kept as {run.id}")
+        else:
+            terminal.say(f"\nnone of them works; kept as {run.id}")
+    if run.outcome is not Outcome.PASSED:
+        raise typer.Exit(FAILED)
+
+
+def _figure(number: float | int | None) -> str:
+    return figures.UNKNOWN if number is None else f"{number:g}" if isinstance(number, float) else str(number)

@@ -1,0 +1,85 @@
+"""A finished measurement: into its file, into the index, and onto the terminal if the disk takes neither."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli import terminal
+from stoker.domain.errors import StokerError
+from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+
+if TYPE_CHECKING:
+    import msgspec
+
+
+def made(
+    kind: Kind,
+    subject: Subject,
+    began: float,
+    outcome: Outcome,
+    findings: list[Finding],
+    numbers: Mapping[str, Number],
+    settings: dict[str, object],
+    raw: object,
+    run_id: str | None = None,
+) -> Run:
+    """The artifact. `began`: Unix time."""
+    import msgspec
+
+    from stoker.measure import artifact
+
+    return Run(
+        id=run_id or artifact.new_id(kind, subject.serve, began),
+        kind=kind,
+        at=began,
+        seconds=round(max(0.0, time.time() - began), 3),
+        subject=subject,
+        outcome=outcome,
+        findings=findings,
+        numbers=dict(numbers),
+        settings=artifact.raws(settings),
+        machine=artifact.machine(),
+        raw=msgspec.Raw(msgspec.json.encode(raw)),
+    )
+
+
+def keep(run: Run, state: Path) -> Path:
+    """Write it down. If the disk does not take it, it is printed whole on stderr, and the StokerError says why."""
+    from stoker.measure import artifact
+    from stoker.store.results import Results
+
+    try:
+        path = artifact.save(run, artifact.results_of(state))
+    except StokerError:
+        terminal.note(f"stoker: what was measured, since it cannot be kept:\n{_text(run)}")
+        raise
+    try:
+        Results(state).record(run)
+    except StokerError as error:
+        terminal.note(f"stoker: {error.message}; the result itself is in {path}")
+    return path
+
+
+def document(run: Run) -> object:
+    """For --json: everything but the raw part, which is in the file."""
+    import json
+
+    found: dict[str, object] = json.loads(_text(run))
+    found.pop("raw")
+    return found
+
+
+def _text(run: Run) -> str:
+    import msgspec
+
+    encoded: bytes = msgspec.json.encode(run)
+    return encoded.decode()
+
+
+def raw_of(value: object) -> msgspec.Raw:
+    import msgspec
+
+    return msgspec.Raw(msgspec.json.encode(value))

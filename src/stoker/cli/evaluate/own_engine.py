@@ -1,0 +1,124 @@
+"""An engine of our own for one candidate of a search: started on a free port with that limit, stopped after it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from stoker.cli.failure import UsageError
+from stoker.cli.ports import free_port
+from stoker.domain.lease import Target
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.drivers.process import spawn
+from stoker.fleet.engines import http
+from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.plan import plan, problems
+from stoker.fleet.environment import child_environment
+from stoker.measure.context import NotStarted, Started
+
+LOOK, _SOON = 0.1, 0.02
+_KILLED = 10.0
+"""Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
+_TAIL = 300
+
+
+class OwnEngine:
+    """Starts `serve` again and again, each time with another limit. Nothing of it is known to a running Stoker."""
+
+    def __init__(self, serve: Serve, log: Path, concurrency: int) -> None:
+        """`concurrency`: what it has to allow at least.
+
+        Raises UsageError for a serve whose engine Stoker does not start as a process, or cannot start here.
+        """
+        if serve.driver is not Driver.PROCESS or serve.base_url is not None:
+            raise UsageError(
+                f"'{serve.name}' is no process that Stoker starts ({serve.driver.value}): its context is set where it "
+                "is started"
+            )
+        if missing := problems(serve):
+            raise UsageError("; ".join(missing), code="not_startable")
+        self._serve = serve
+        self._concurrency = concurrency
+        self._log = log
+
+    async def start(self, context: int) -> Started:
+        """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
+        key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
+        parallel = max(self._serve.parallel, self._concurrency)
+        serve = replace(self._serve, context=context, parallel=parallel, port=port, die_with_parent=True)
+        launch = plan(serve, Place(port, key))
+        environment = child_environment(os.environ, serve.env, launch.environment)
+        self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            pid = spawn(launch.argv, environment, serve.directory, output)
+        except OSError as error:
+            raise NotStarted(f"{launch.argv[0]}: {error.strerror}") from error
+        finally:
+            os.close(output)
+        try:
+            used = key if launch.takes_key else None
+            address = http.Address(serve.host, port, "", used)
+            await self._until_ready(serve, address, pid)
+            props = await _json(address, "/props")
+            log = self._log.read_text(errors="replace")
+        except BaseException:
+            await _stop(pid, serve.stop_grace)
+            raise
+        target = Target(serve.host, port, "", serve.served_name or serve.name, used)
+        return Started(target, props, log, lambda: _stop(pid, serve.stop_grace))
+
+    async def _until_ready(self, serve: Serve, address: http.Address, pid: int) -> None:
+        deadline = time.monotonic() + serve.ready_timeout
+        while time.monotonic() < deadline:
+            if _has_ended(pid):
+                raise NotStarted(self._last_words())
+            try:
+                if (await http.ask(address, serve.health)).status == 200:
+                    return
+            except http.NoAnswer:
+                pass
+            await asyncio.sleep(LOOK)
+        raise NotStarted(f"not ready within {serve.ready_timeout:g} s")
+
+    def _last_words(self) -> str:
+        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1][-_TAIL:] if lines else "it ended without a word"
+
+
+async def _json(address: http.Address, path: str) -> object:
+    try:
+        answer = await http.ask(address, path)
+    except http.NoAnswer:
+        return None
+    return answer.json() if answer.status == 200 else None
+
+
+async def _stop(pid: int, grace: float) -> None:
+    """The whole group; killed after `grace` seconds."""
+    for number, looks in ((signal.SIGTERM, int(grace / _SOON)), (signal.SIGKILL, int(_KILLED / _SOON))):
+        _signal(pid, number)
+        for _ in range(looks):
+            if _has_ended(pid):
+                break
+            await asyncio.sleep(_SOON)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return  # it is gone
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        found, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return True
+    return found == pid

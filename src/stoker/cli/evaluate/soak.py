@@ -1,0 +1,236 @@
+"""`stoker eval soak`: hours of the same small measurement, with a state file from which it goes on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.evaluate.canary import baseline_of
+from stoker.cli.evaluate.drifting import feed
+from stoker.cli.failure import FAILED, Refused, UsageError
+from stoker.domain.errors import StokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker.cli.evaluate.known import Known
+    from stoker.domain.run import Run
+    from stoker.measure.canary import Anomaly
+    from stoker.measure.soak import Decoded, Record
+    from stoker.measure.talk import Talk
+
+
+def soak(
+    serve: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]",
+            help="Name of a serve. Default: the one that runs.",
+            autocompletion=options.serve_names,
+            show_default=False,
+        ),
+    ] = None,
+    length: Annotated[str, typer.Option("--for", metavar="TIME", help="When it ends.")] = "8h",
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
+    tokens: Annotated[int, typer.Option("--tokens", min=2, help="Length of each of them.")] = 512,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the one that broke off.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps what there is; --resume goes on."""
+    from stoker.cli.evaluate import known
+    from stoker.measure.lock import sole
+
+    span = options.duration(length, "--for") or 0.0, options.duration(every, "--every") or 0.0
+    if min(span) <= 0:
+        raise UsageError("--for and --every must be longer than nothing")
+    found = known.find(serve, config, state)
+    path = found.state / "soak" / f"{found.serve.name}.json"
+    with sole(found.state, found.lock, f"a soak of {found.serve.name}"):
+        record = _resumed(path, found) if resume else _begun(path, found, *span, concurrency, tokens)
+        run = _run(found, record, path, quiet=json)
+    _show(run, record, json)
+
+
+def _begun(path: Path, found: Known, length: float, every: float, concurrency: int, tokens: int) -> Record:
+    """Its reference is the baseline of this model and execution where there is one, else what it says now."""
+
+    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate.kept import raw_of
+    from stoker.domain.run import Kind
+    from stoker.measure import artifact, canary
+    from stoker.measure.canary_set import digest, questions
+    from stoker.measure.soak import Record
+    from stoker.measure.talk import Talk
+
+    if path.exists():
+        terminal.note(f"stoker: a soak that broke off is given up; {path} had it (--resume would have gone on)")
+    chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+    reference, same = "own", True
+    try:
+        against = baseline_of(found, None)
+        same = canary.require_comparable(against, found.subject.fingerprint, digest(chosen))
+        kept, reference = canary.of(against), against.id
+    except StokerError as error:
+        terminal.note(f"stoker: {error.message}; until then, what it says now is what it is held against")
+
+        async def recorded() -> canary.Baseline:
+            talk = Talk(found.target)
+            try:
+                return await canary.record(canary.Asker(talk), chosen, digest(chosen))
+            finally:
+                talk.close()
+
+        kept = told.run(recorded())
+    if any(one.seen.failure for one in kept.kept):
+        raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
+    began = time.time()
+    run_id = artifact.new_id(Kind.SOAK, found.serve.name, began)
+    return Record(
+        run_id, found.serve.name, began, every, length, concurrency, tokens, raw_of(kept), reference, same,
+        found.subject.fingerprint, found.engine() or "",
+    )  # fmt: skip
+
+
+def _resumed(path: Path, found: Known) -> Record:
+    import msgspec
+
+    from stoker.measure.fingerprint import difference
+    from stoker.measure.soak import Record
+
+    try:
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
+    except FileNotFoundError as error:
+        raise UsageError(f"no soak of '{found.serve.name}' broke off; start one without --resume") from error
+    except (OSError, msgspec.DecodeError) as error:
+        raise Refused(f"{path} cannot be read ({error}): start anew without --resume", code="no_record") from error
+    changed = difference(record.fingerprint, found.subject.fingerprint)
+    if changed.identity or changed.execution:
+        what = "; ".join(changed.identity + changed.execution)
+        raise Refused(f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+    return record
+
+
+class _Work:
+    """What a cycle does to the model."""
+
+    def __init__(self, found: Known, record: Record, talk: Talk) -> None:
+        import msgspec
+
+        from stoker.measure.canary import Asker, Baseline
+        from stoker.measure.canary_set import questions
+        from stoker.measure.decode import Decoding
+
+        self._found = found
+        self._chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        self._baseline = msgspec.json.decode(record.baseline, type=Baseline)
+        self._same = record.same_execution
+        self._asker = Asker(talk)
+        self._decoding = Decoding(talk, record.concurrency, record.tokens)
+
+    async def canary(self) -> tuple[int, list[Anomaly]]:
+        import asyncio
+
+        from stoker.measure import canary
+
+        checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
+        mismatched = {anomaly.name for anomaly in checked.anomalies}
+        await asyncio.to_thread(feed, self._found, [reply.name in mismatched for reply in checked.seen])
+        return len(checked.seen), checked.anomalies
+
+    async def decode(self) -> Decoded:
+        return await self._decoding.run()
+
+    async def engine(self) -> str | None:
+        import asyncio
+
+        return await asyncio.to_thread(self._found.engine)
+
+
+def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
+    """Until it is over, or broken off: then the state file stays."""
+
+    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate.kept import keep, made
+    from stoker.domain.run import Kind
+    from stoker.measure import soak as measure
+    from stoker.measure.soak import Soak, SystemTimes
+    from stoker.measure.talk import Talk
+
+    async def work() -> None:
+        talk = Talk(found.target)
+        tell = terminal.note if quiet else terminal.say
+        try:
+            await Soak(record, _Work(found, record, talk), SystemTimes(), _writer(path), tell).run()
+        finally:
+            talk.close()
+
+    try:
+        told.run(work())
+    except KeyboardInterrupt:
+        again = f"stoker eval soak {record.serve} --resume"
+        terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
+    settings: dict[str, object] = {
+        "for": record.length,
+        "every": record.every,
+        "concurrency": record.concurrency,
+        "tokens": record.tokens,
+        "reference": record.reference,
+    }
+    run = made(
+        Kind.SOAK, found.subject, record.began, measure.outcome(record), measure.findings(record),
+        measure.numbers(record), settings,
+        {"cycles": record.cycles, "events": record.events}, record.id,
+    )  # fmt: skip
+    keep(run, found.state)
+    if record.is_over:
+        path.unlink(missing_ok=True)
+    return run
+
+
+def _writer(path: Path) -> Callable[[Record], None]:
+    """A disk that is full stops no soak: what is in memory goes into the run at its end."""
+    import msgspec
+
+    from stoker.measure import artifact
+
+    is_ailing = False
+
+    def write(record: Record) -> None:
+        nonlocal is_ailing
+        try:
+            artifact.write(path, msgspec.json.encode(record))
+            is_ailing = False
+        except OSError as error:
+            if not is_ailing:
+                text = f"{path} cannot be written ({error.strerror}): the soak goes on, and could not be resumed"
+                terminal.note(f"stoker: {text}; make room there")
+            is_ailing = True
+
+    return write
+
+
+def _show(run: Run, record: Record, json: bool) -> None:
+    from stoker.cli.evaluate.kept import document
+    from stoker.domain.run import Outcome
+    from stoker.measure.soak import summary, timeline
+
+    if json:
+        terminal.emit({**_dict(document(run)), "timeline": timeline(record)})
+    else:
+        terminal.say()
+        for line in summary(record):
+            terminal.say(line)
+        terminal.say(f"{run.outcome}; kept as {run.id}")
+    if run.outcome is not Outcome.PASSED:
+        raise typer.Exit(FAILED)
+
+
+def _dict(document: object) -> dict[str, object]:
+    return document if isinstance(document, dict) else {}

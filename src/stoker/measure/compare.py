@@ -1,0 +1,130 @@
+"""Two runs of a benchmark side by side. Pure.
+
+A difference counts where the spreads over repeats do not touch; with one repeat, where it is larger than 5 %.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.run import Number, Outcome, Run
+
+COMPARED = {
+    "output_rate": True, "request_rate": True, "decode_rate": True, "goodput_share": True, "ttft_p50": False,
+    "ttft_p95": False, "ttft_max": False, "tpot_p50": False, "tpot_p95": False, "e2e_p50": False,
+    "requests_failed": False,
+}  # fmt: skip
+"""Which figures stand beside each other; True: more is better."""
+_NOISE = 0.05
+_MATTERS = ("prompt_tokens_made", "output_tokens", "full_length", "preset", "modes", "slo_ttft", "slo_tpot")
+
+
+class Verdict(StrEnum):
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    UNKNOWN = "unknown"
+
+
+class Cell(NamedTuple):
+    """A figure and its spread over repeats."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Row(NamedTuple):
+    """One figure of one step, of the older run and of the newer one."""
+
+    step: str
+    figure: str
+    a: Cell
+    b: Cell
+    change: float | None
+    """0.1: the newer one is 10 % higher."""
+    verdict: Verdict
+
+    @property
+    def is_first(self) -> bool:
+        """Of its step."""
+        return self.figure == next(iter(COMPARED))
+
+
+class Comparison(NamedTuple):
+    a: Run
+    b: Run
+    rows: list[Row]
+    cautions: list[str]
+    """What makes the two hard to compare, a sentence each."""
+    alone: list[str]
+    """Steps that only one of them has."""
+
+
+def compare(a: Run, b: Run) -> Comparison:
+    """Every step that both have. Raises ValueError if one of them is no benchmark."""
+    for run in (a, b):
+        if run.kind.value != "benchmark":
+            raise ValueError(f"{run.id} is no benchmark")
+    first = {one.name: one.numbers for one in a.findings if "requests_ok" in one.numbers}
+    second = {one.name: one.numbers for one in b.findings if "requests_ok" in one.numbers}
+    rows = [
+        found
+        for step in first
+        if step in second
+        for figure, more in COMPARED.items()
+        if (found := _row(step, figure, more, _cell(first[step], figure), _cell(second[step], figure))) is not None
+    ]
+    alone = [name for name in (*first, *second) if name not in first or name not in second]
+    return Comparison(a, b, rows, _cautions(a, b), alone)
+
+
+def _cell(numbers: dict[str, Number], figure: str) -> Cell:
+    return Cell(numbers.get(figure), numbers.get(f"{figure}.low"), numbers.get(f"{figure}.high"))
+
+
+def _row(step: str, figure: str, more: bool, a: Cell, b: Cell) -> Row | None:
+    if a.value is None and b.value is None:
+        return None
+    if a.value is None or b.value is None:
+        return Row(step, figure, a, b, None, Verdict.UNKNOWN)
+    change = b.value / a.value - 1 if a.value else None
+    return Row(step, figure, a, b, change, _verdict(more, a, b, change))
+
+
+def _verdict(more: bool, a: Cell, b: Cell, change: float | None) -> Verdict:
+    if a.value is None or b.value is None or a.value == b.value:
+        return Verdict.SAME
+    if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
+        is_same = a.low <= b.high and b.low <= a.high
+    else:
+        is_same = change is not None and abs(change) <= _NOISE
+    if is_same:
+        return Verdict.SAME
+    return Verdict.BETTER if (b.value > a.value) is more else Verdict.WORSE
+
+
+def _cautions(a: Run, b: Run) -> list[str]:
+    found = []
+    if a.subject.fingerprint.parts != b.subject.fingerprint.parts:
+        mine, other = a.subject.fingerprint.parts, b.subject.fingerprint.parts
+        names = [name for name in {**mine, **other} if mine.get(name) != other.get(name)]
+        found.append(f"they measured different things: {', '.join(names)}")
+    if a.subject.route != b.subject.route:
+        found.append(f"one went over {a.subject.route}, the other over {b.subject.route}")
+    for name in _MATTERS:
+        if (before := a.settings.get(name)) != (after := b.settings.get(name)):
+            found.append(f"another {name}: {_text(before)} and {_text(after)}")
+    if a.machine.get("processor") != b.machine.get("processor") or a.machine.get("gpus") != b.machine.get("gpus"):
+        found.append("they ran on different machines")
+    for run in (a, b):
+        if run.outcome is Outcome.INTERRUPTED:
+            found.append(f"{run.id} was interrupted")
+    return found
+
+
+def _text(raw: msgspec.Raw | None) -> str:
+    return "nothing" if raw is None else bytes(raw).decode()

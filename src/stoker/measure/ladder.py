@@ -1,0 +1,104 @@
+"""Which concurrency comes next, where the knee is, whether the machine drifted. Pure.
+
+A ladder goes 1, 2, 4, 8, ... clients and stops, in this order of asking:
+
+    (c) more than 1 % of the requests failed
+    (b) less than 90 % of them kept the objectives, where objectives are given
+    (d) memory is short
+    (a) the output rate rose by less than 5 % twice in a row: saturated
+    (e) the top is reached
+
+The knee is the last rung that still brought 5 % more than the best before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+RISE = 0.05
+LEAST_GOOD = 0.9
+MOST_FAILED = 0.01
+DRIFT = 0.05
+SHARES = (0.5, 0.8, 0.95)
+"""Of the knee's request rate, for the open-loop steps."""
+TOP = 256
+
+
+class Stop(StrEnum):
+    SATURATED = "saturated"
+    SLOW = "slow"
+    FAILING = "failing"
+    FULL = "full"
+    TOP = "top"
+
+
+class Rung(NamedTuple):
+    """What one rung came to."""
+
+    clients: int
+    rate: float | None
+    """Output tokens per second; None: the server gives no usage, and requests count instead."""
+    requests: float | None = None
+    """Requests per second that ended well."""
+    failed: float = 0.0
+    """Share of all that were started."""
+    good: float | None = None
+    """Share that kept the objectives; None: there are none."""
+    is_full: bool = False
+    """Memory is short."""
+
+    @property
+    def yields(self) -> float:
+        return self.rate if self.rate is not None else self.requests or 0.0
+
+
+def following(rungs: Sequence[Rung], top: int = TOP) -> int | Stop:
+    """How many clients come next, or why none do. The cases are numbered in the module's text."""
+    if not rungs:
+        return 1
+    last = rungs[-1]
+    if last.failed > MOST_FAILED:  # (c)
+        return Stop.FAILING
+    if last.good is not None and last.good < LEAST_GOOD:  # (b)
+        return Stop.SLOW
+    if last.is_full:  # (d)
+        return Stop.FULL
+    if len(rungs) > 2 and not any(_rises(rungs, place) for place in (-2, -1)):  # (a)
+        return Stop.SATURATED
+    if last.clients * 2 > top:  # (e)
+        return Stop.TOP
+    return last.clients * 2
+
+
+def knee(rungs: Sequence[Rung]) -> Rung | None:
+    """The last rung that was worth it; None: there is none at all. A rung that failed or was too slow never is."""
+    sound = [one for one in rungs if one.failed <= MOST_FAILED and (one.good is None or one.good >= LEAST_GOOD)]
+    found = None
+    for one in sound:
+        if found is None or one.yields >= found.yields * (1 + RISE):
+            found = one
+    return found
+
+
+def open_rates(rungs: Sequence[Rung]) -> list[float]:
+    """Requests per second for the open-loop steps; none where the knee has no rate."""
+    at = knee(rungs)
+    return [] if at is None or not at.requests else [float(f"{at.requests * share:.3g}") for share in SHARES]
+
+
+def drift(first: Rung, again: Rung) -> float | None:
+    """By how much the first rung changed when it was run again at the end; None: nothing to compare."""
+    return again.yields / first.yields - 1 if first.yields else None
+
+
+def has_drifted(first: Rung, again: Rung) -> bool:
+    found = drift(first, again)
+    return found is not None and abs(found) > DRIFT
+
+
+def _rises(rungs: Sequence[Rung], place: int) -> bool:
+    """Whether this rung brought 5 % more than the one before."""
+    at = len(rungs) + place
+    return rungs[at].yields >= rungs[at - 1].yields * (1 + RISE)

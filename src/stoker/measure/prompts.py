@@ -1,0 +1,143 @@
+"""Prompts of an exact length, counted by the server itself.
+
+A prompt is a row of short words. Another order of the same words has the same length (a tokenizer that splits at
+spaces, as nearly all do, sees the same words) and shares nothing with it: so one prompt is counted until it fits, and
+every request gets an order of its own, which differs in the first words. What a request really took is in its usage,
+and that is what is kept.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+Count = Callable[[str], Awaitable[int]]
+"""Prompt tokens of a whole request whose only turn is this text, template included. Raises UpstreamError."""
+
+_WORDS = (
+    "the of and to in is it you that he was for on are with as his they be at one have this from or had by hot but "
+    "some what there we can out other were all your when up use word how said an each she which do their time if will "
+    "way about many then them would write like so these her long make thing see him two has look more day could go"
+)
+WORDS = _WORDS.split()
+FILLERS = (" a", ".", " 1", " x", "!", " .", "\n", " the", ",", " I", "a", "0")
+"""Pieces that are one token in most vocabularies; which of them are here, is tried."""
+
+
+class Mode(StrEnum):
+    """What requests share with each other. Their figures are never put together."""
+
+    COLD = "cold"
+    """Nothing; and no warm-up before."""
+    WARM = "warm"
+    """Nothing."""
+    HALF_SHARED = "half-shared"
+    """The first half of the prompt."""
+    PREFIX_CACHED = "prefix-cached"
+    """All of it."""
+
+
+class Prompt(NamedTuple):
+    """A text of `tokens` prompt tokens, as the server counted it."""
+
+    words: tuple[str, ...]
+    tail: str
+    tokens: int
+    target: int
+
+    @property
+    def is_exact(self) -> bool:
+        return self.tokens == self.target
+
+    def text(self, seed: int = 0, mode: Mode = Mode.WARM) -> str:
+        """The prompt of request number `seed`: the same seed gives the same text."""
+        if mode is Mode.PREFIX_CACHED:
+            return " ".join(self.words) + self.tail
+        shared = len(self.words) // 2 if mode is Mode.HALF_SHARED else 0
+        moved = list(self.words[shared:])
+        random.Random(seed * 7919 + shared).shuffle(moved)
+        return " ".join((*self.words[:shared], *moved)) + self.tail
+
+
+class TooShort(ValueError):
+    """The chat template alone takes more than the whole prompt may."""
+
+
+def row(words: int) -> tuple[str, ...]:
+    """So many words, in the order in which they always come."""
+    return tuple(WORDS[place % len(WORDS)] for place in range(words))
+
+
+async def make(target: int, count: Count) -> Prompt:
+    """A prompt of exactly `target` tokens, or the nearest below that could be found: `tokens` tells. Takes about
+    twenty counts. Raises TooShort."""
+    empty = await count(WORDS[0])
+    if empty > target:
+        raise TooShort(f"the shortest prompt takes {empty} tokens here (chat template included): ask for that or more")
+    low, high = 1, 2
+    seen = {1: empty}
+
+    async def at(words: int) -> int:
+        if words not in seen:
+            seen[words] = await count(" ".join(row(words)))
+        return seen[words]
+
+    while await at(high) <= target:
+        rate = (seen[high] - empty) / (high - 1)
+        low, high = high, max(high + 1, min(high * 64, 2 + int((target - empty) / max(rate, 0.01) * 1.02)))
+    while high - low > 1:
+        guess = low + (high - low) * (target - seen[low]) // max(1, seen[high] - seen[low])
+        middle = min(high - 1, max(low + 1, guess))
+        low, high = (middle, high) if await at(middle) <= target else (low, middle)
+    text = " ".join(row(low))
+    tail, tokens = await _filled(text, seen[low], target, count)
+    return Prompt(row(low), tail, tokens, target)
+
+
+async def _filled(text: str, tokens: int, target: int, count: Count) -> tuple[str, int]:
+    """What to put behind the text, so that it has `target` tokens."""
+    tail = ""
+    for filler in FILLERS:
+        while tokens < target:
+            found = await count(text + tail + filler)
+            if not tokens < found <= target:
+                break
+            tail, tokens = tail + filler, found
+    return tail, tokens
+
+
+class Blocks:
+    """Prompts for a replay: equal ids become equal pieces of text, so that what was shared is shared again.
+
+    Lengths are right to within 2 %: `per_word` and `empty` were measured once. Each request's own usage says what it
+    came to.
+    """
+
+    SIZE = 512
+    """Tokens per block, as the trace has them."""
+
+    def __init__(self, empty: int, per_word: float) -> None:
+        self._empty = empty
+        self._per_word = per_word
+
+    def text(self, tokens: int, ids: tuple[int, ...], seed: int) -> str:
+        """About `tokens` long. Without ids nothing is shared."""
+        left = max(1, round((tokens - self._empty) / self._per_word))
+        whole = max(1, round(self.SIZE / self._per_word))
+        pieces: list[str] = []
+        for place in range(-(-left // whole)):
+            size = min(whole, left - place * whole)
+            name = f"block {ids[place]}" if place < len(ids) else f"request {seed} {place}"
+            words = list(row(size))
+            random.Random(name).shuffle(words)
+            pieces += words
+        return " ".join(pieces)
+
+
+async def calibrate(count: Count) -> Blocks:
+    """Two counts: what the template takes, and what a word does."""
+    one, many = await count(WORDS[0]), await count(" ".join(row(len(WORDS) * 4)))
+    per_word = (many - one) / (len(WORDS) * 4 - 1)
+    return Blocks(round(one - per_word), per_word)

@@ -1,0 +1,256 @@
+"""The index of results: STATE/results.db over the files in STATE/results. The files are the truth.
+
+Whatever is wrong with the index (damage, another version, files that came or went without it), it is made again from
+them. What is wrong with a file is named, and hinders no other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.domain.run import Kind, Outcome, Run
+from stoker.store.private import make_directory
+
+VERSION = 1
+"""`PRAGMA user_version`; a file of another one is made again."""
+_WAIT = 5.0
+_SCHEMA = (
+    "CREATE TABLE runs (id TEXT PRIMARY KEY, kind TEXT NOT NULL, serve TEXT NOT NULL, at REAL NOT NULL,"
+    " seconds REAL NOT NULL, outcome TEXT NOT NULL, identity TEXT NOT NULL, execution TEXT NOT NULL,"
+    " baseline INTEGER NOT NULL, findings INTEGER NOT NULL, failed INTEGER NOT NULL, stamp INTEGER NOT NULL)"
+    " WITHOUT ROWID",
+    "CREATE INDEX runs_at ON runs (at)",
+    f"PRAGMA user_version = {VERSION}",
+)
+_COLUMNS = "id, kind, serve, at, seconds, outcome, identity, execution, baseline, findings, failed"
+_SHUT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY,
+                   sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR})  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """A run as the index knows it."""
+
+    id: str
+    kind: Kind
+    serve: str
+    at: float
+    seconds: float
+    outcome: Outcome
+    identity: str
+    """Digest; empty: unknown."""
+    execution: str
+    is_baseline: bool
+    findings: int
+    failed: int
+    """Findings that failed."""
+
+
+class Results:
+    """Looks up runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
+
+    Where the disk does not play along, what is looked up is read from the files each time.
+    """
+
+    def __init__(self, state: Path) -> None:
+        self.directory = state / "results"
+        self.path = state / "results.db"
+
+    def record(self, run: Run) -> None:
+        """Enter a run whose file was written, or written again. Raises StokerError `results_unusable`."""
+        with self._open(writes=True) as db:
+            _enter(db, run, _stamp(self._file(run.id)))
+
+    def sync(self) -> list[str]:
+        """Enter what came without the index, forget what is gone. Returns one sentence for each file that is none."""
+        with self._open() as db:
+            return self._sync(db)
+
+    def rebuild(self) -> list[str]:
+        """As if there had been no index. Returns as `sync`."""
+        with self._open() as db:
+            db.execute("DELETE FROM runs")
+            return self._sync(db)
+
+    def find(self, wanted: str) -> list[str]:
+        """Ids that are, begin with, or end with `wanted`; the exact one alone. Newest first."""
+        with self._open() as db:
+            self._sync(db)
+            if db.execute("SELECT 1 FROM runs WHERE id = ?", (wanted,)).fetchone():
+                return [wanted]
+            rows = db.execute("SELECT id FROM runs ORDER BY id DESC").fetchall()
+        return [str(row[0]) for row in rows if row[0].startswith(wanted) or row[0].endswith(wanted)] if wanted else []
+
+    def select(
+        self,
+        kind: Kind | None = None,
+        serve: str | None = None,
+        since: float | None = None,
+        outcome: Outcome | None = None,
+        baselines: bool = False,
+        limit: int = 100,
+    ) -> list[Entry]:
+        """Newest first. `since`: Unix time. `baselines`: only runs that were recorded as one."""
+        where = {"kind = ?": kind, "serve = ?": serve, "at >= ?": since, "outcome = ?": outcome}
+        chosen = {words: value for words, value in where.items() if value is not None}
+        words = [*chosen, *(["baseline = 1"] if baselines else [])]
+        clause = f" WHERE {' AND '.join(words)}" if words else ""
+        query = f"SELECT {_COLUMNS} FROM runs{clause} ORDER BY at DESC, id DESC LIMIT ?"  # noqa: S608 - our words
+        with self._open() as db:
+            rows = db.execute(query, (*(str(v) if isinstance(v, str) else v for v in chosen.values()), max(limit, 0)))
+            return [_entry(row) for row in rows.fetchall()]
+
+    def load(self, run_id: str) -> Run:
+        """The whole artifact. Raises StokerError `no_result`."""
+        return _load(self._file(run_id))
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _file(self, run_id: str) -> Path:
+        return self.directory / f"{run_id}.json"
+
+    @contextlib.contextmanager
+    def _open(self, writes: bool = False) -> Iterator[sqlite3.Connection]:
+        try:
+            found = self._on_disk()
+        except StokerError:
+            if writes:
+                raise
+            found = self._in_memory()
+        with closing(found) as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def _in_memory(self) -> sqlite3.Connection:
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        self._migrate(db)
+        return db
+
+    def _on_disk(self) -> sqlite3.Connection:
+        """Raises StokerError; a file that is none is made again."""
+        make_directory(self.path.parent, "choose another state directory")
+        try:
+            self.path.touch(0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            db = self._ready()
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _SHUT:
+                raise self._unusable(error) from error
+            self._remove()  # it holds nothing that the files do not
+            try:
+                self.path.touch(0o600)
+                db = self._ready()
+            except (sqlite3.Error, OSError) as again:
+                raise self._unusable(again) from again
+        return db
+
+    def _ready(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=_WAIT, isolation_level=None)
+        try:
+            db.execute("PRAGMA journal_mode = WAL").fetchall()
+            db.execute("PRAGMA synchronous = NORMAL")
+            if self._version(db) != VERSION:
+                self._migrate(db)
+            db.execute("SELECT stamp FROM runs LIMIT 1").fetchall()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _migrate(self, db: sqlite3.Connection) -> None:
+        """From nothing, or from any other version: the files know it all."""
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            if self._version(db) != VERSION:  # another process may have been faster
+                db.execute("DROP TABLE IF EXISTS runs")
+                for statement in _SCHEMA:
+                    db.execute(statement)
+                self._sync(db)
+            db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+    @staticmethod
+    def _version(db: sqlite3.Connection) -> int:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+    def _sync(self, db: sqlite3.Connection) -> list[str]:
+        known = dict(db.execute("SELECT id, stamp FROM runs").fetchall())
+        found = {path.stem: path for path in self.directory.glob("*.json") if not path.name.startswith(".")}
+        for gone in known.keys() - found.keys():
+            db.execute("DELETE FROM runs WHERE id = ?", (gone,))
+        problems = []
+        for run_id, path in sorted(found.items()):
+            stamp = _stamp(path)
+            if known.get(run_id) == stamp:
+                continue
+            try:
+                run = _load(path)
+                if run.id != run_id:
+                    raise StokerError(f"the result {path} calls itself {run.id[:80]!r}", code="no_result")
+            except StokerError as error:
+                problems.append(error.message)
+                db.execute("DELETE FROM runs WHERE id = ?", (run_id,))
+            else:
+                _enter(db, run, stamp)
+        return problems
+
+    def _remove(self) -> None:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _unusable(self, error: sqlite3.Error | OSError) -> StokerError:
+        text = f"the index of results {self.path} cannot be used ({error}): look at the disk's free space and its owner"
+        return StokerError(text, code="results_unusable")
+
+
+def _load(path: Path) -> Run:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Run)
+    except (OSError, msgspec.DecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise StokerError(f"the result {path} cannot be read ({why})", code="no_result") from error
+
+
+def _enter(db: sqlite3.Connection, run: Run, stamp: int) -> None:
+    is_baseline = bytes(run.settings.get("baseline", b"false")) == b"true"
+    failed = sum(finding.outcome is Outcome.FAILED for finding in run.findings)
+    mark = run.subject.fingerprint
+    db.execute(
+        f"INSERT OR REPLACE INTO runs ({_COLUMNS}, stamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (run.id, run.kind.value, run.subject.serve, run.at, run.seconds, run.outcome.value, mark.identity,
+         mark.execution, is_baseline, len(run.findings), failed, stamp),
+    )  # fmt: skip
+
+
+def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> Entry:
+    run_id, kind, serve, at, seconds, outcome, identity, execution, baseline, findings, failed = row
+    return Entry(
+        run_id, Kind(kind), serve, at, seconds, Outcome(outcome), identity, execution, bool(baseline), findings, failed
+    )
+
+
+def _stamp(path: Path) -> int:
+    """Changes when the file does; 0: it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0
+    return found.st_mtime_ns ^ found.st_size ^ found.st_ino

@@ -1,0 +1,125 @@
+"""`stoker eval`: what stands in the way is said with what to type; an engine of one's own starts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from fake_stoker import FakeStoker, serve_status
+
+from stoker.cli.evaluate import context
+from stoker.cli.evaluate.own_engine import OwnEngine
+from stoker.cli.failure import UsageError
+from stoker.cli.main import run
+from stoker.cli.place import find_place
+from stoker.domain.serve import Driver, Serve
+from stoker.measure.context import NotStarted
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert run(["eval", *words]) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["canary", "soak"])
+def test_a_serve_that_does_not_run_is_named_with_what_starts_it(
+    stoker: FakeStoker, config: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert f"stoker serves up slow --config {config}" in refused(capsys, command, "slow")
+    stoker.status(serve_status("fast", last_error="out of memory"))
+    assert "out of memory" in refused(capsys, command)
+    stoker.status(serve_status("fast", "ready"), serve_status("slow", "ready"))
+    assert "name one of them: fast, slow" in refused(capsys, command)
+    assert "did you mean 'fast'" in refused(capsys, command, "fas")
+
+
+@pytest.mark.parametrize("command", ["canary", "soak"])
+def test_without_a_stoker_the_command_that_starts_one_is_printed(
+    config: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert "stoker up --config stoker.toml" in refused(capsys, command, "fast")
+
+
+def test_a_front_door_with_keys_wants_one(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("STOKER_KEY", raising=False)
+    door = {"auth": "keys", "host": "0.0.0.0", "port": 1}
+    stoker.status(serve_status("fast", "ready"), frontdoor=door)
+    assert "STOKER_KEY" in refused(capsys, "canary", "fast")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("canary", "fast", "--record", "--baseline", "x"), "give one of them"),
+        (("soak", "fast", "--for", "0s"), "longer than nothing"),
+        (("soak", "fast", "--every", "often"), "--every often"),
+        (("context", "slow", "--from", "4096", "--to", "512"), "--from 4096 is more than --to 512"),
+        (("context", "fast"), "stoker serves down fast"),
+        (("context",), "name one of them: fast, slow, odd"),
+        (("context", "nobody"), "nobody"),
+    ],
+)
+def test_what_cannot_be_is_said(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], why: str
+) -> None:
+    if words[:2] == ("context", "slow"):
+        stoker.status(serve_status("slow"))
+    assert why in refused(capsys, *words)
+
+
+def test_candidates_see_the_devices_of_their_slot_only(config: Path) -> None:
+    config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = ["1"]'))
+    place = find_place(None)
+    assert place.settings is not None
+    assert context._chosen(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_only_processes_of_our_own_are_searched(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no process that Stoker starts"):
+        OwnEngine(Serve("a", driver=Driver.EXTERNAL), tmp_path / "log", 1)
+    with pytest.raises(UsageError, match="not on PATH"):
+        OwnEngine(Serve("a", engine="openai", cmd=("no-such-command", "{port}")), tmp_path / "log", 1)
+
+
+def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
+    words = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a", "--context", "512")
+    serve = Serve("a", engine="llama.cpp", cmd=words, served_name="a", directory=str(tmp_path), env=path())
+    engine = OwnEngine(serve, tmp_path / "logs" / "log", 9)
+
+    async def story() -> None:
+        started = await engine.start(512)
+        assert started.props["default_generation_settings"] == {"n_ctx": 512}
+        assert "listens on" in started.log
+        assert started.target.served_name == "a"
+        assert children()
+        await started.stop()
+        assert not children()
+
+    asyncio.run(story())
+
+
+def test_an_engine_that_does_not_come_up_says_its_last_words(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", "print('starting'); print('no memory for {port}'); raise SystemExit(3)")
+    engine = OwnEngine(Serve("a", engine="openai", cmd=command, directory=str(tmp_path)), tmp_path / "log", 1)
+    with pytest.raises(NotStarted, match=r"no memory for \d+"):
+        asyncio.run(engine.start(512))
+    slow = (sys.executable, "-c", "import time; time.sleep(60); {port}")
+    engine = OwnEngine(
+        Serve("a", engine="openai", cmd=slow, directory=str(tmp_path), ready_timeout=0.3), tmp_path / "log", 1
+    )
+    with pytest.raises(NotStarted, match="not ready within"):
+        asyncio.run(engine.start(512))
+    assert not children()
+
+
+def path() -> dict[str, str]:
+    return {"PYTHONPATH": ":".join(entry for entry in sys.path if entry)}
+
+
+def children() -> list[str]:
+    return [one.name() for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]

@@ -1,0 +1,54 @@
+"""The alarm, and its second stage."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from statistics import fmean
+
+from stoker.measure.drift import Alarm, Drift, Level, Proposal, confirm
+
+
+def until_alarm(rate: float, seed: int, most: int = 100_000) -> int:
+    dice, drift = random.Random(seed), Drift()
+    for n in range(1, most):
+        if drift.feed("a", "canary", dice.random() < rate) is not None:
+            return n
+    return most
+
+
+def test_a_rise_to_eight_percent_is_found_within_seventy_and_false_alarms_are_rare() -> None:
+    assert fmean(until_alarm(0.08, seed) for seed in range(400)) <= 75
+    assert fmean(until_alarm(0.02, seed) for seed in range(60)) >= 1800
+
+
+def test_each_serve_and_check_counts_for_itself_and_an_alarm_is_given_once() -> None:
+    drift = Drift()
+    for serve, check in (("a", "tools"), ("a", "json"), ("b", "tools")):
+        assert drift.feed(serve, check, True) is None
+        assert drift.feed(serve, check, True) is None
+    assert drift.feed("a", "tools", True) == Alarm("a", "tools", 3)
+    assert drift.feed("a", "tools", True) is None
+    drift.forget("a")
+    assert drift.levels() == [Level("b", "tools", drift.levels()[0].value, 2)]
+
+
+def test_what_was_counted_goes_on_after_a_restart() -> None:
+    drift, again = Drift(), Drift()
+    drift.feed("a", "tools", True)
+    drift.feed("a", "tools", True)
+    again.restore(drift.levels())
+    assert again.levels() == drift.levels()
+    assert again.feed("a", "tools", True) == Alarm("a", "tools", 3)
+
+
+def test_an_alarm_alone_proposes_nothing() -> None:
+    async def passes(serve: str) -> list[str]:
+        return []
+
+    async def fails(serve: str) -> list[str]:
+        return [f"tools of {serve}"]
+
+    alarm = Alarm("a", "tools", 3)
+    assert asyncio.run(confirm(alarm, passes)) is None
+    assert asyncio.run(confirm(alarm, fails)) == Proposal(alarm, ["tools of a"])

@@ -1,0 +1,82 @@
+"""Which rung comes next, and where the knee is."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.measure.ladder import Rung, Stop, drift, following, has_drifted, knee, open_rates
+
+
+def rungs(*rates: float | None, **last: object) -> list[Rung]:
+    found = [Rung(2**n, rate, rate and rate / 10) for n, rate in enumerate(rates)]
+    return [*found[:-1], found[-1]._replace(**last)] if found else []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("done", "then"),
+    [
+        ([], 1),
+        (rungs(100), 2),
+        (rungs(100, 190), 4),
+        (rungs(100, 101), 4),  # once is not twice
+        (rungs(100, 101, 102), Stop.SATURATED),
+        (rungs(100, 104, 104), Stop.SATURATED),
+        (rungs(100, 101, 120), 8),
+        (rungs(100, 190, 191, 192), Stop.SATURATED),
+        (rungs(100, 190, 50), 8),  # a dip may be noise: the next one tells
+        (rungs(100, 190, 50, 40), Stop.SATURATED),
+        (rungs(100, 190, failed=0.01), 4),
+        (rungs(100, 190, failed=0.011), Stop.FAILING),
+        (rungs(100, 190, good=0.9), 4),
+        (rungs(100, 190, good=0.89), Stop.SLOW),
+        (rungs(100, 190, is_full=True), Stop.FULL),
+        (rungs(100, 190, failed=1.0, good=0.0, is_full=True), Stop.FAILING),  # the first reason counts
+        (rungs(*(100 * 2**n for n in range(9))), Stop.TOP),
+    ],
+)
+def test_the_next_rung(done: list[Rung], then: int | Stop) -> None:
+    assert following(done) == then
+
+
+def test_the_top_may_be_lower() -> None:
+    assert following(rungs(1, 2, 4, 8), top=8) is Stop.TOP
+
+
+@pytest.mark.parametrize(
+    ("done", "clients"),
+    [
+        ([], None),
+        (rungs(100), 1),
+        (rungs(100, 190, 300, 310, 312), 4),
+        (rungs(100, 104, 108, 112), 4),  # slowly, but 8 % above the first
+        (rungs(100, 190, 400, good=0.5), 2),
+        (rungs(100, 190, 400, failed=0.5), 2),
+        (rungs(100, failed=1.0), None),
+    ],
+)
+def test_the_knee(done: list[Rung], clients: int | None) -> None:
+    found = knee(done)
+    assert (None if found is None else found.clients) == clients
+
+
+def test_without_usage_requests_count_instead_of_tokens() -> None:
+    done = [Rung(1, None, 5.0), Rung(2, None, 9.0), Rung(4, None, 9.1)]
+    found = knee(done)
+    assert found is not None
+    assert (found.clients, following(done)) == (2, 8)
+
+
+def test_open_loop_rates_are_shares_of_the_knee() -> None:
+    assert open_rates(rungs(100, 200, 201, 202)) == [10.0, 16.0, 19.0]
+    assert open_rates([]) == []
+    assert open_rates([Rung(1, None)]) == []
+
+
+@pytest.mark.parametrize(("again", "has"), [(100.0, False), (104.9, False), (95.1, False), (106.0, True), (94.0, True)])
+def test_more_than_five_percent_between_the_first_rung_and_itself_is_a_drift(again: float, has: bool) -> None:
+    assert has_drifted(Rung(1, 100.0), Rung(1, again)) is has
+
+
+def test_nothing_to_compare_is_no_drift() -> None:
+    assert drift(Rung(1, 0.0), Rung(1, 5.0)) is None
+    assert not has_drifted(Rung(1, 0.0), Rung(1, 5.0))

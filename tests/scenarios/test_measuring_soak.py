@@ -1,0 +1,199 @@
+"""Measuring a serve of a running Stoker from the command line: canaries, their baselines, and a soak with mishaps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plane import STOKER, Plane, poll, running, serve
+
+from stoker.testing.script import Script
+
+
+def said(text: str) -> list[dict[str, Any]]:
+    """One word for each question of the canary (all have an h or an i), and the pace for the stories of the rest."""
+    return [{"when": letter, "cut": 0, "blocks": [{"type": "text", "text": text}]} for letter in "hi"]
+
+
+PACE = Script(gap=0.04, tokens=12, answers=said("fine"))
+WRONG = [{"when": "capital of France", "blocks": [{"type": "text", "text": "London"}]}, *said("fine")]
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"GGUF weights")
+    return path
+
+
+def measured(weights: Path, **keys: object) -> str:
+    """A scripted serve that has an identity: a file of weights, and the paths of llama.cpp."""
+    return serve("a", PACE, engine="llama.cpp", model=str(weights), **keys)
+
+
+def command(plane: Plane, *words: str) -> list[str]:
+    return [str(STOKER), *words, "--config", str(plane.config)]
+
+
+def run(plane: Plane, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        command(plane, *words), env=plane.environment, cwd=plane.directory, capture_output=True, text=True, timeout=50
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def started(plane: Plane, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(plane, *words), env=plane.environment, cwd=plane.directory, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def cycles(plane: Plane) -> int:
+    """As the state file of the soak has them."""
+    try:
+        return len(json.loads((plane.state / "soak" / "a.json").read_bytes())["cycles"])
+    except FileNotFoundError:
+        return 0
+
+
+def answered_wrongly_once(plane: Plane) -> None:
+    """The model is told a wrong answer, slowly, and told back as soon as the question has come."""
+
+    def asked() -> int:
+        return sum("capital of France" in (one["body"] or "") for one in plane.received("a", "/v1/chat/completions"))
+
+    before = asked()
+    plane.scripted("a", answers=WRONG, first_event_after=0.7)
+    poll(lambda: asked() > before, "the question comes")
+    plane.scripted("a", answers=said("fine"), first_event_after=0.0)
+
+
+@pytest.mark.timeout(90)
+def test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine(weights: Path) -> None:
+    with running(measured(weights)) as plane:
+        assert plane.admin("switch", serve="a")[0] == 200
+        words = ("--for", "20s", "--every", "2500ms", "--concurrency", "4", "--tokens", "12", "--json")
+        soak = started(plane, "eval", "soak", "a", *words)
+        try:
+            poll(lambda: cycles(plane) == 2, "two cycles are over")
+            answered_wrongly_once(plane)
+            code, _, said = run(plane, "eval", "canary", "a", "--record")
+            assert (code, f"a soak of a (process {soak.pid}" in said) == (1, True), said
+            poll(lambda: cycles(plane) == 5, "five cycles are over")
+            os.kill(plane.serve("a")["pid"], signal.SIGKILL)
+            out, err = soak.communicate(timeout=50)
+        finally:
+            soak.kill()
+            soak.communicate()
+        assert soak.returncode == 1, err  # an engine that dies is no pass
+        told: dict[str, Any] = json.loads(out)
+        numbers = told["numbers"]
+        assert (numbers["cycles"], numbers["missed"], numbers["engine_deaths"]) == (8, 0, 1)
+        assert numbers["anomalies_staying"] == 0
+        report = "\n".join(told["timeline"])
+        assert "capital: the reply differs after 0 of" in report
+        assert "0 of 3 repeats and 0 of 25 more differed: it happened once" in report
+        assert "engine died: process" in report
+        assert "excluded: cycle 3 (anomaly: capital)" in report
+        assert {"cycle-3.capital", "engine_died"} <= {finding["name"] for finding in told["findings"]}
+        assert numbers["clean"] == 8 - numbers["excluded"] <= 7
+        kept = json.loads((plane.state / "results" / f"{told['id']}.json").read_bytes())
+        assert [cycle["number"] for cycle in kept["raw"]["cycles"]] == [1, 2, 3, 4, 5, 6, 7, 8]
+        assert not (plane.state / "soak" / "a.json").exists()
+        code, out, _ = run(plane, "results", "list", "--kind", "soak", "--json")
+        assert [entry["id"] for entry in json.loads(out)] == [told["id"]]
+
+
+@pytest.mark.timeout(90)
+def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
+    with running(measured(weights)) as plane:
+        assert plane.admin("switch", serve="a")[0] == 200
+        words = ("eval", "soak", "a", "--for", "14s", "--every", "1s", "--concurrency", "2", "--tokens", "12")
+        soak = started(plane, *words)
+        try:
+            poll(lambda: cycles(plane) >= 2, "two cycles are over")
+        finally:
+            soak.kill()
+            soak.communicate()
+        before = weights.read_bytes()
+        weights.write_bytes(b"GGUF other weights")
+        code, _, err = run(plane, "eval", "soak", "a", "--resume")  # a cycle is missed meanwhile
+        assert (code, "is not what it was (model: sha256:" in err) == (1, True), err
+        weights.write_bytes(before)
+        seen = cycles(plane)
+        soak = started(plane, "eval", "soak", "a", "--resume")
+        try:
+            poll(lambda: cycles(plane) > seen, "it goes on")
+            soak.terminate()
+            out, _ = soak.communicate(timeout=30)
+        finally:
+            soak.kill()
+            soak.communicate()
+        assert (soak.returncode, "interrupted; kept as" in out) == (1, True)
+        code, out, err = run(plane, "eval", "soak", "a", "--resume")
+        assert code == 0, err
+        assert "resumed:" in out
+        assert "missed: cycle" in out
+        run_id = out.rsplit("kept as ", 1)[1].strip()
+        kept = json.loads((plane.state / "results" / f"{run_id}.json").read_bytes())
+        assert kept["outcome"] == "passed"
+        assert kept["numbers"]["cycles"] + kept["numbers"]["missed"] == 14
+        assert kept["settings"]["every"] == 1.0
+        code, _, err = run(plane, "eval", "soak", "a", "--resume")
+        assert (code, "broke off" in err) == (2, True)
+
+
+@pytest.mark.timeout(90)
+def test_a_baseline_counts_across_a_change_of_execution_and_is_refused_across_one_of_identity(weights: Path) -> None:
+    """Behaviours 55 and 57, on the command line."""
+    with running(measured(weights)) as plane:
+        assert plane.admin("switch", serve="a")[0] == 200
+        code, _, err = run(plane, "eval", "canary", "a")
+        assert (code, "eval canary a --config" in err, "--record" in err) == (2, True, True), err
+        assert run(plane, "eval", "canary", "a", "--record")[0] == 0
+        assert run(plane, "eval", "canary", "a")[0] == 0
+
+        plane.write(plane.config.read_text().replace('name = "a"', 'name = "a"\ncontext = 4096'))
+        assert run(plane, "reload")[0] == 0
+        assert plane.admin("switch", serve="a")[0] == 200
+        code, out, err = run(plane, "eval", "canary", "--json")
+        assert code == 0, err
+        after = json.loads(out)
+        assert json.loads((plane.state / "results" / f"{after['id']}.json").read_bytes())["settings"][
+            "same_execution"
+        ] is False  # fmt: skip
+
+        plane.scripted("a", answers=said("otherwise"))
+        code, out, _ = run(plane, "eval", "canary", "a", "--json")
+        assert code == 1
+        assert json.loads(out)["outcome"] == "failed"
+        plane.scripted("a", answers=said("fine"))
+
+        weights.write_bytes(b"GGUF other weights")
+        code, _, err = run(plane, "eval", "canary", "a")
+        assert (code, "model: sha256:" in err) == (1, True), err
+
+        code, out, _ = run(plane, "results", "list", "--kind", "canary", "--json")
+        newest, *_, first = [entry["id"] for entry in json.loads(out)]
+        code, out, _ = run(plane, "results", "compare", first, newest)
+        assert code == 0
+        assert "context: none -> 4096" in out
+        assert run(plane, "results", "show", newest[-4:])[0] == 0
+
+
+def test_a_serve_that_does_not_run_is_named_with_the_command_that_starts_it(weights: Path) -> None:
+    with running(measured(weights)) as plane:
+        code, _, err = run(plane, "eval", "canary", "a")
+        assert (code, f"stoker serves up a --config {plane.config}" in err) == (2, True)
+        code, _, err = run(plane, "eval", "canary", "b")
+        assert (code, "no serve 'b'" in err) == (2, True)
+        plane.signal(signal.SIGTERM)
+        plane.exit_code()
+        code, _, err = run(plane, "eval", "soak", "a")
+        assert (code, f"stoker up --config {plane.config}" in err) == (2, True)
