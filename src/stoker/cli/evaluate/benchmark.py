@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -131,6 +130,8 @@ def benchmark(
 
 
 def _measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+    import asyncio
+
     from stoker.cli.evaluate.bar import Bar
     from stoker.cli.evaluate.machine import facts, is_short_of_memory
     from stoker.measure.bench import Bench, Watch
