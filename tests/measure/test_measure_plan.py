@@ -140,7 +140,7 @@ def run(**more: Any) -> Run:
 def test_a_result_is_one_private_file_and_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
     kept = run(numbers={"ttft_p50": 1.5})
     assert kept.id.startswith("20261121T")
-    assert "-benchmark-big-model-7b-" in kept.id
+    assert "-benchmark-Big-Model-7B-" in kept.id
     path = artifact.save(kept, tmp_path / "results")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(path.parent) == [f"{kept.id}.json"]
@@ -150,7 +150,7 @@ def test_a_result_is_one_private_file_and_is_found_by_the_beginning_of_its_id(tm
 
 def test_what_is_no_result_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
-    with pytest.raises(StokerError, match="is no result"):
+    with pytest.raises(StokerError, match="cannot be read"):
         artifact.load(tmp_path / "x.json")
     with pytest.raises(StokerError, match="no result of that name"):
         artifact.find("../nothing*", tmp_path)
