@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.testing.rich import ASK, PATHS, calls, deltas, told
+from tests.testing.richly import ASK, PATHS, calls, deltas, told
 
 from stoker.testing.client import RawClient
 from stoker.testing.quirks import QUIRKS

@@ -10,7 +10,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from tests.testing.rich import ARGUMENTS, ASK, EVERYTHING, PATHS, deltas, told
+from tests.testing.richly import ARGUMENTS, ASK, EVERYTHING, PATHS, deltas, told
 
 from stoker.testing.client import RawClient
 from stoker.testing.dialects.rich_messages import minted
