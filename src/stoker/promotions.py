@@ -158,6 +158,8 @@ class Promotions:
         elif run.outcome is not Outcome.PASSED:
             failed = [finding.name for finding in run.findings if finding.outcome is not Outcome.PASSED]
             why = f"{run.id} {run.outcome.value}: {', '.join(failed)}"
+        elif (gate := run.setting("gate")) != alias.gate:
+            why = f"{run.id} is of gate '{gate}'"
         if why:
             text = f"no evidence that serve '{serve}' meets gate '{alias.gate}': {why}"
             text += f"; run `stoker gate {serve} --for {alias.name}`"

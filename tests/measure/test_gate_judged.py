@@ -87,10 +87,10 @@ def test_a_rate_passes_fails_or_is_not_decided_by_its_interval(
 
 
 def test_a_number_is_compared_and_one_that_is_not_there_decides_nothing() -> None:
-    measured = [run(Kind.BENCHMARK, numbers={"ttft_p95": 1.5, "tpot_p50": None})]
-    found = judge(gate("ttft_p95 < 2s", "ttft_p95 < 1s", "tpot_p50 < 1s"), measured)
-    assert [finding.outcome for finding in found] == [PASSED, FAILED, UNDECIDED]
-    assert found[0].seen == "ttft_p95 = 1.5"
+    measured = [run(Kind.BENCHMARK, numbers={"ttft_p95": 1500.0, "c4.ttft_p95": 2500.0, "tpot_p50": None})]
+    found = judge(gate("ttft_p95 < 2s", "ttft_p95 < 1s", "tpot_p50 < 1s", "c4.ttft_p95 < 2s"), measured)
+    assert [finding.outcome for finding in found] == [PASSED, FAILED, UNDECIDED, FAILED]
+    assert found[0].seen == "ttft_p95 = 1500 ms"
     (found_rate,) = judge(gate("needle.lower > 0.5"), [run(Kind.PREFLIGHT)])
     assert found_rate.outcome is UNDECIDED
 
@@ -102,3 +102,4 @@ def test_one_failure_fails_and_one_doubt_leaves_it_open() -> None:
     assert outcome(PASSED, PASSED) is PASSED
     assert outcome(PASSED, UNDECIDED) is UNDECIDED
     assert outcome(UNDECIDED, FAILED, PASSED) is FAILED
+    assert outcome(Outcome.INTERRUPTED, PASSED) is UNDECIDED

@@ -16,6 +16,7 @@ decisions, story     `decisions`, `explain`               doctor, checks, ports 
 stage, staged, transfer           `stage`: fetch a model; what it prints; its progress
 client, clients/     `client`: settings for agents, SDKs and shells
 eval, evaluate/      `eval`: measurements of a model
+gate, promote        `gate`: is it good enough?; `promote`: an alias moves on that
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.

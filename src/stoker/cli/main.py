@@ -15,6 +15,7 @@ from stoker.cli import (
     doctor,
     eval,
     fit,
+    gate,
     init,
     install,
     options,
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
+app.command()(gate.gate)
 app.command()(promote.promote)
 app.command()(top.top)
 app.command()(decisions.decisions)

@@ -48,7 +48,7 @@ def promote(
         elif serve is None:
             raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
         else:
-            found = evidence or newest(Path(place.state) / "results", serve)
+            found = evidence or newest(place.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
     done = f"{alias} means {answer['serve']} now, {answer['previous']} before"
     if wait and not reset:
@@ -65,10 +65,14 @@ def promote(
         raise typer.Exit(FAILED)
 
 
-def newest(results: Path, serve: str) -> str:
+def newest(state: Path, serve: str) -> str:
     """Id of the newest gate's result of a serve; empty: there is none."""
-    found = sorted(path.stem for path in results.glob(f"*-gate-{serve}-*.json"))
-    return found[-1] if found else ""
+    from stoker.domain.run import Kind
+    from stoker.store.results import Results
+
+    store = Results(state)
+    store.sync()
+    return next((entry.id for entry in store.select(Kind.GATE, serve, limit=1)), "")
 
 
 def _show(control: Control, json: bool) -> None:

@@ -28,7 +28,7 @@ BOUNDS = ("lower", "upper")
 
 
 class Condition(NamedTuple):
-    """`ttft_p95 < 2s`, `tool-use.lower >= 0.85`, or `preflight` alone."""
+    """`ttft_p95 < 2s`, `tools.lower >= 0.85`, or `preflight` alone."""
 
     text: str
     metric: str

@@ -85,8 +85,13 @@ class Run(msgspec.Struct):
     outcome: Outcome
     findings: list[Finding] = []
     numbers: dict[str, Number] = {}
-    """What conditions of a gate may name: `ttft_p95`, `output_rate`, `tool-use.passed`, `tool-use.n`."""
+    """What conditions of a gate may name: `ttft_p95`, `output_rate`, `tools.passed`, `tools.n`."""
     settings: dict[str, msgspec.Raw] = {}
     machine: dict[str, msgspec.Raw] = {}
     raw: msgspec.Raw = msgspec.Raw(b"null")
     """Every single measurement: in the file, not in the index."""
+
+    def setting(self, name: str) -> object:
+        """What was asked for under that name; None: nothing was."""
+        found = self.settings.get(name)
+        return None if found is None else msgspec.json.decode(found)

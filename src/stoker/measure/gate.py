@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from stoker.domain.gate import Condition, Gate
@@ -20,14 +21,18 @@ MEASURED_BY = (
     ("ttft_", Kind.BENCHMARK), ("tpot_", Kind.BENCHMARK), ("e2e_", Kind.BENCHMARK), ("output_rate", Kind.BENCHMARK),
     ("goodput", Kind.BENCHMARK), ("context_", Kind.CONTEXT),
 )  # fmt: skip
-"""By how a metric begins; whatever else there is comes from preflight."""
+"""By how a metric begins, behind the step of a benchmark (`c4.ttft_p95`); what else there is comes from preflight."""
+_STEP = re.compile(r"[cr][0-9.]+\.")
+_TIMES = ("ttft_", "tpot_", "e2e_")
+"""Milliseconds in the run, seconds in a condition."""
 
 
 def kind_of(condition: Condition) -> Kind:
     """The measurement that answers this condition."""
     if condition.whole is not None:
         return condition.whole
-    return next((kind for start, kind in MEASURED_BY if condition.metric.startswith(start)), Kind.PREFLIGHT)
+    name = _STEP.sub("", condition.metric)
+    return next((kind for start, kind in MEASURED_BY if name.startswith(start)), Kind.PREFLIGHT)
 
 
 def usable(runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: float | None, now: float) -> list[Run]:
@@ -66,7 +71,7 @@ def outcome_of(findings: Iterable[Finding]) -> Outcome:
     outcomes = {finding.outcome for finding in findings}
     if Outcome.FAILED in outcomes:
         return Outcome.FAILED
-    return Outcome.UNDECIDED if Outcome.UNDECIDED in outcomes else Outcome.PASSED
+    return Outcome.PASSED if outcomes == {Outcome.PASSED} else Outcome.UNDECIDED
 
 
 def _judge(condition: Condition, run: Run | None) -> Finding:
@@ -82,8 +87,10 @@ def _judge(condition: Condition, run: Run | None) -> Finding:
     seen = run.numbers.get(condition.metric)
     if seen is None:
         return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} has no {condition.metric}")  # 1
-    outcome = Outcome.PASSED if condition.holds(seen) else Outcome.FAILED  # 4
-    return Finding(name, outcome, f"{condition.metric} = {seen:g}", numbers={condition.metric: seen})
+    is_time = _STEP.sub("", condition.metric).startswith(_TIMES)
+    outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 4
+    text = f"{condition.metric} = {seen:.4g}{' ms' if is_time else ''}"
+    return Finding(name, outcome, text, numbers={condition.metric: seen})
 
 
 def _judge_rate(condition: Condition, run: Run) -> Finding:

@@ -20,6 +20,8 @@ from stoker.measure.gates.wordings import WORDINGS, wording_for
 from stoker.measure.talk import Talk
 
 _GONE = "the server is gone"
+_LEAST = 64
+"""Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
 
 class Options(NamedTuple):
@@ -111,6 +113,8 @@ async def _about(look: Look, talk: Talk, messages: Talk, options: Options) -> Ab
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
     if options.without_lacks:
         wording = wording._replace(lacks={})
+    if known.context is not None:
+        wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
     return About(
         facts=known,
         wording=wording,

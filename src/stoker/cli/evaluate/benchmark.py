@@ -100,7 +100,7 @@ def benchmark(
     for note in found.notes:
         terminal.note(note)
     with sole(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
-        runs = _measure(found, wanted, plan, size, quiet=json)
+        runs = measure(found, wanted, plan, size, quiet=json)
     paths = [keep(run, found.results.parent) for run in runs]
     if json:
         import msgspec
@@ -130,7 +130,8 @@ def benchmark(
         raise typer.Exit(FAILED)
 
 
-def _measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+    """A Run for each route. Ctrl-C ends it early, `interrupted`. Raises UsageError."""
     import asyncio
 
     from stoker.cli.evaluate.bar import Bar

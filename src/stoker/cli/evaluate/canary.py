@@ -59,7 +59,7 @@ def canary(
     found = known.find(serve, config, state)
     chosen = questions(found.subject.fingerprint.parts.get("model", ""))
     with sole(found.state, found.lock, f"a canary of {found.serve.name}"):
-        run = _recorded(found, chosen) if record else _compared(found, chosen, baseline, unknown_ok)
+        run = _recorded(found, chosen) if record else compared(found, chosen, baseline, unknown_ok)
     _show(run, record, json)
 
 
@@ -97,8 +97,8 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
     return run
 
 
-def _compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
-
+def compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
+    """Asked, compared with a baseline, and kept. Raises UsageError `no_baseline`."""
     from stoker.cli.evaluate import told
     from stoker.cli.evaluate.drifting import feed
     from stoker.cli.evaluate.kept import keep, made

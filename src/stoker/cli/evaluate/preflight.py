@@ -64,8 +64,8 @@ def preflight(
     earlier = recorded(artifact.load(artifact.find(baseline, found.results))) if baseline is not None else {}
     wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     held = sole(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with held, _line(len(gates), quiet=json) as tell:
-        run = _measure(found, wanted, tell)
+    with held, live_line(len(gates), quiet=json) as tell:
+        run = measure(found, wanted, tell)
     if json:
         import msgspec
 
@@ -99,7 +99,8 @@ def _found(
         raise UsageError(error.message, code=error.code) from error
 
 
-def _measure(found: Found, wanted: Options, tell: Tell) -> Run:
+def measure(found: Found, wanted: Options, tell: Tell) -> Run:
+    """Raises UsageError for a wording that there is not."""
     import asyncio
 
     from stoker.measure import artifact
@@ -132,7 +133,7 @@ def show(run: Run) -> None:
 
 
 @contextmanager
-def _line(count: int, quiet: bool) -> Iterator[Tell]:
+def live_line(count: int, quiet: bool) -> Iterator[Tell]:
     """One live line on a terminal, nothing elsewhere: the table comes soon enough."""
     if quiet or not terminal.is_live(stderr=True):
         yield lambda step: None

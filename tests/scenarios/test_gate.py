@@ -1,0 +1,138 @@
+"""May this model serve under that alias? The whole one may; a broken one may not, and the reason is named."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plane import MODELS, STOKER, Plane, llama, running, serve
+
+from stoker.testing.script import Script
+
+GATE = """
+[gate.default]
+conditions = ["preflight", "model.context >= 2048", "tools.lower >= 0.5"]
+
+[gate.quick]
+conditions = ["preflight", "c4.ttft_p50 < 20s", "soak"]
+
+[alias.coder]
+serve = "other"
+gate = "default"
+watch = "0s"
+
+[alias.loose]
+serve = "other"
+"""
+TEMPLATE = Path(__file__).resolve().parents[2] / "training" / "chat_template.jinja"
+pytestmark = [
+    pytest.mark.llama,
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed"),
+]
+
+
+@contextmanager
+def with_ember(model: str = "ember", **keys: object) -> Iterator[Plane]:
+    given = {"context": 2048, "parallel": 4, "slot": None, **keys}
+    with running(llama("ember", model, **given), serve("other", Script(), slot=None), GATE) as plane:
+        assert plane.admin("switch", serve="ember")[0] == 200
+        yield plane
+
+
+def said(plane: Plane, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
+        check=False, timeout=55,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def judged(plane: Plane, *words: str) -> dict[str, Any]:
+    code, out, told = said(plane, "gate", "ember", *words, "--json")
+    run: dict[str, Any] = json.loads(out)
+    assert code == (0 if run["outcome"] == "passed" else 1), told
+    return run
+
+
+def outcomes(run: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["outcome"] for one in run["findings"]}
+
+
+def test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it() -> None:
+    with with_ember() as plane:
+        code, out, told = said(plane, "gate", "ember", "--for", "coder")
+        assert code == 0, out + told
+        assert "passed gate default, 3 of 3 conditions" in out
+        command = next(line for line in told.splitlines() if line.startswith("now: stoker promote coder ember"))
+        evidence = command.split()[-1]
+        again = judged(plane, "--for", "coder")
+        assert (again["outcome"], again["seconds"] < 2) == ("passed", True), "nothing was measured twice"
+        code, _, told = said(plane, "promote", "coder", "ember", "--evidence", evidence)
+        assert code == 0, told
+        (_, found) = plane.ask("GET", "/status")
+        assert next(one["serve"] for one in found["aliases"] if one["alias"] == "coder") == "ember"
+        quick = judged(plane, "--gate", "quick")
+        assert outcomes(quick) == {"preflight": "passed", "c4.ttft_p50 < 20s": "passed", "soak": "undecided"}
+        assert "stoker eval soak ember" in quick["findings"][2]["fix"]
+        code, _, told = said(plane, "promote", "coder", "ember", "--evidence", quick["id"])
+        assert code == 1
+        for words, why in (
+            (("ember", "--for", "coda"), "there are coder, loose"),
+            (("ember", "--for", "loose"), "has no `gate`"),
+            (("ember",), "--for ALIAS or --gate NAME"),
+            (("ember", "--gate", "none"), "there are default, quick"),
+            (("other", "--gate", "default"), "start it: stoker serves up other"),
+            (("nosuch", "--gate", "default"), "there is no serve"),
+        ):
+            code, _, told = said(plane, "gate", *words)
+            assert (code, why in told) == (2, True), told
+
+
+def broken(kind: str, directory: Path) -> dict[str, Any]:
+    if kind == "template":
+        foreign = directory / "foreign.jinja"
+        foreign.write_text("{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|assistant|>")
+        return {"chat_template": str(foreign)}
+    if kind == "parser":
+        odd = directory / "odd.jinja"
+        odd.write_text(TEMPLATE.read_text().replace("<tool_call>", "<use>").replace("</tool_call>", "</use>"))
+        return {"chat_template": str(odd)}
+    if kind == "context":
+        return {"context": 512}
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "measure" / "gates"))
+    from crushed import crush
+
+    crush(MODELS / "ember.gguf", directory / "crushed.gguf")
+    return {"model": str(directory / "crushed")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed", "named"),
+    [
+        pytest.param("template", "preflight", "template", id="wrong-template"),
+        pytest.param("parser", "preflight", "tool-single", id="parser-off", marks=pytest.mark.heavy),
+        pytest.param("context", "model.context >= 2048", "512", id="truncated-context", marks=pytest.mark.heavy),
+        pytest.param(
+            "weights", "preflight", "echo", id="weights-of-two-bits",
+            marks=[
+                pytest.mark.heavy,
+                pytest.mark.skipif(find_spec("gguf") is None, reason="`gguf` is not installed"),
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_a_broken_one_fails_and_the_condition_is_named(kind: str, failed: str, named: str, tmp_path: Path) -> None:
+    with with_ember(**broken(kind, tmp_path)) as plane:
+        run = judged(plane, "--for", "coder")
+        finding = next(one for one in run["findings"] if one["name"] == failed)
+        assert (run["outcome"], finding["outcome"]) == ("failed", "failed")
+        assert named in finding["seen"]
+        code, _, told = said(plane, "promote", "coder", "ember")
+        assert (code, f"failed: {failed}" in told or failed in told) == (1, True)
