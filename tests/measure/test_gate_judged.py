@@ -29,7 +29,7 @@ def gate(*texts: str) -> Gate:
     [
         ("preflight", Kind.PREFLIGHT), ("canary", Kind.CANARY), ("ttft_p95 < 2s", Kind.BENCHMARK),
         ("output_rate > 5", Kind.BENCHMARK), ("tool-use.lower >= 0.85", Kind.PREFLIGHT),
-        ("context_tokens > 9", Kind.CONTEXT),
+        ("context > 9", Kind.CONTEXT), ("c4.tpot_p95 < 1s", Kind.BENCHMARK),
     ],
 )  # fmt: skip
 def test_each_condition_knows_what_measures_it(text: str, kind: Kind) -> None:

@@ -19,7 +19,7 @@ from stoker.measure.stats import wilson
 
 MEASURED_BY = (
     ("ttft_", Kind.BENCHMARK), ("tpot_", Kind.BENCHMARK), ("e2e_", Kind.BENCHMARK), ("output_rate", Kind.BENCHMARK),
-    ("goodput", Kind.BENCHMARK), ("context_", Kind.CONTEXT),
+    ("goodput", Kind.BENCHMARK), ("context", Kind.CONTEXT),
 )  # fmt: skip
 """By how a metric begins, behind the step of a benchmark (`c4.ttft_p95`); what else there is comes from preflight."""
 _STEP = re.compile(r"[cr][0-9.]+\.")
