@@ -163,6 +163,6 @@ def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(tmp_path: Path, monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StokerError, match=r"could not be kept .*No space left"):
+    with pytest.raises(StokerError, match=r"could not be written .*No space left"):
         artifact.save(run(), tmp_path)
     assert os.listdir(tmp_path) == []

@@ -176,11 +176,13 @@ def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
     up(plane, "slow")
     before = asked(plane, "slow")
     process = begin(plane, "eval", "benchmark", "slow", *QUICKLY, "--seconds", "1000")
-    poll(lambda: asked(plane, "slow") > before, "it has begun")
-    _, said = measured(plane, "slow", *QUICKLY, code=1)
-    assert "another measurement of slow is under way" in said
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    try:
+        poll(lambda: asked(plane, "slow") > before, "it has begun")
+        _, said = measured(plane, "slow", *QUICKLY, code=1)
+        assert "'slow' is being measured already, by a benchmark of slow" in said
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
 
 
 def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(plane: Plane) -> None:
