@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.domain.decision import Decision
@@ -78,14 +79,16 @@ class Books:
         return None if port is None else Target("127.0.0.1", port, "", "scripted")
 
     def gate(
-        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: Kind = Kind.GATE
-    ) -> str:
+        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: Kind = Kind.GATE,
+        gate: str = "default",
+    ) -> str:  # fmt: skip
         findings = [
             Finding("preflight", Outcome.PASSED),
             Finding("canary", Outcome.PASSED),
             Finding("ttft_p95 < 2s", outcome),
         ]
-        self.results[id] = Run(id, kind, 1.0, 1.0, Subject(serve, serve, ""), outcome, findings)
+        settings = {"gate": msgspec.Raw(msgspec.json.encode(gate))}
+        self.results[id] = Run(id, kind, 1.0, 1.0, Subject(serve, serve, ""), outcome, findings, settings=settings)
         return id
 
 
@@ -132,9 +135,11 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
     books.gate("failed", outcome=Outcome.FAILED)
     books.gate("other", serve="fast")
     books.gate("bench", kind=Kind.BENCHMARK)
+    books.gate("lax", gate="lax")
     for evidence, said in (
         ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
         ("other", "a gate of serve 'fast'"), ("bench", "a benchmark of serve 'clever'"),
+        ("lax", "of gate 'lax'"),
     ):  # fmt: skip
         error = await refused(promotions.promote("coder", "clever", evidence, "", force=False))
         assert (error.status, error.code) == (409, "no_evidence")
