@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ClientError
-from stoker.request.codec.peek import ENGINE_PRIVATE, UNIQUE, Top, find, locate, may_hold, peek
+from stoker.request.codec.peek import ENGINE_PRIVATE, IMAGE_KEYS, UNIQUE, Top, find, locate, may_hold, peek
 
 
 def refused(body: bytes) -> ClientError:
@@ -31,6 +31,18 @@ def nested(depth: int, bracket: str = "[]") -> bytes:
     if bracket == "{}":
         inner = '{"a":' * (depth - 2) + "{}" + "}" * (depth - 2)
     return b'{"model":"m","x":%b}' % inner.encode()
+
+
+@pytest.mark.parametrize("key", UNIQUE)
+def test_each_field_that_decides_may_stand_there_once(key: str) -> None:
+    with pytest.raises(ClientError, match=f"'{key}' stands [23] times"):
+        peek(b'{"model":"a","%b":null,"%b":null}' % (key.encode(), key.encode()))
+
+
+@pytest.mark.parametrize("key", IMAGE_KEYS)
+def test_each_key_of_an_address_is_seen(key: str) -> None:
+    assert peek(b'{"model":"a","x":{"%b":1}}' % key.encode()).may_name_images
+    assert not peek(b'{"model":"a","x":{"%bs":1}}' % key.encode()).may_name_images
 
 
 def test_the_few_fields_are_read() -> None:

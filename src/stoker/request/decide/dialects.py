@@ -27,10 +27,12 @@ def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Diale
     """`spoken`: what the serve was found to speak, if it was asked. Raises ClientError 400 `dialect_not_spoken`."""
     spoken = serve.dialects if spoken is None else spoken
     avoided = serve.translation.always
+    if asked in spoken and asked not in avoided:
+        return asked  # 1
     wanted = [dialect for dialect in (asked, *INSTEAD.get(asked, ())) if dialect in spoken]
     for dialect in wanted:
         if dialect not in avoided:
-            return dialect  # 1, 2
+            return dialect  # 2
     if wanted:
         return wanted[0]  # 3
     listed = ", ".join(sorted(spoken)) or "nothing"
