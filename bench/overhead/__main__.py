@@ -13,7 +13,7 @@ import msgspec
 
 from bench import machine
 from bench.overhead import report
-from bench.overhead.gateways import GATEWAYS
+from bench.overhead.gateways import BEFORE, GATEWAYS
 from bench.overhead.rounds import Bench, Run
 from bench.overhead.scenarios import scenarios
 from bench.processes import end_on_sigterm, raise_file_limit
@@ -28,7 +28,11 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         epilog="Ends with 1 if Stoker lost, doubled, reordered or refused anything; a missed cost figure is only said.",
     )
     parser.add_argument("--quick", action="store_true", help="one short round, under a minute: noisy figures")
-    parser.add_argument("--gateways", default=",".join(_ALL), help="comma separated, default %(default)s")
+    parser.add_argument(
+        "--gateways",
+        default=",".join(name for name in _ALL if name != BEFORE),
+        help="comma separated, default %(default)s",
+    )
     parser.add_argument("--rounds", type=int, help="default 3, with --quick 1")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     for name in GATEWAYS:

@@ -18,6 +18,10 @@ ALIAS = "bench"
 """What clients ask Stoker and LiteLLM for; the upstream's own name is another, so the name has to be rewritten."""
 
 
+BEFORE = "before"
+"""Another Stoker; not measured unless it is named."""
+
+
 class Site(NamedTuple):
     """What a gateway is given: a folder of its own, its port, the upstream's, the caller's key, and where peers are."""
 
@@ -142,6 +146,18 @@ def _stoker(site: Site) -> Launch | Missing:
     program = _program(site, "stoker", "stoker")
     if program is None:
         return Missing("no `stoker` command beside this Python (pip install -e .)")
+    return _stoker_of(program, site)
+
+
+def _before(site: Site) -> Launch | Missing:
+    """The `stoker` of another checkout, so that what a change costs is seen in one run."""
+    program = site.peers.get(BEFORE)
+    return (
+        Missing("say where: --before /another/checkout/.venv/bin/stoker") if not program else _stoker_of(program, site)
+    )
+
+
+def _stoker_of(program: str, site: Site) -> Launch:
     config = site.folder / "stoker.toml"
     config.write_text(
         _STOKER.format(folder=site.folder, port=site.port, upstream=site.upstream, alias=ALIAS, model=MODEL)
@@ -174,6 +190,7 @@ def _litellm(site: Site) -> Launch | Missing:
 GATEWAYS: Mapping[str, Callable[[Site], Launch | Missing]] = {
     "nginx": _nginx,
     "stoker": _stoker,
+    BEFORE: _before,
     "sglang": _sglang,
     "litellm": _litellm,
 }

@@ -17,7 +17,14 @@ from bench.load import Result
 from bench.overhead.rounds import Record, Run
 from bench.overhead.scenarios import Scenario
 
-NAMES = {"direct": "direct", "nginx": "nginx", "stoker": "Stoker", "sglang": "SGLang gateway", "litellm": "LiteLLM"}
+NAMES = {
+    "direct": "direct",
+    "nginx": "nginx",
+    "stoker": "Stoker",
+    "before": "Stoker before",
+    "sglang": "SGLang gateway",
+    "litellm": "LiteLLM",
+}
 
 
 class Line(NamedTuple):

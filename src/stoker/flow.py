@@ -123,12 +123,13 @@ class Flow:
         if self.pictures.policy.fetch:
             body = await self._with_images(call, serve, endpoint, top, body)
         form = self._form(call, serve, endpoint, top, body)
-        if form.loads_only:
-            await self._load(call, serve, form, body)
-            return
-        if form.counts_only:
-            await self._count(call, serve, form)
-            return
+        if form.written is not None:
+            if form.loads_only:
+                await self._load(call, serve, form, body)
+                return
+            if form.counts_only:
+                await self._count(call, serve, form)
+                return
         try:
             await self._serve(call, serve, form)
         except StokerError as error:
@@ -384,17 +385,15 @@ class Flow:
         return lease
 
     def _send(self, call: Call, lease: Lease, form: Form) -> Outcome:
-        target = lease.target
+        target, decision = lease.target, call.decision
         sequence = call.stay.sequence if call.stay is not None else None
-        edited = form.edited(target.served_name, sequence)
-        words = (*form.words, *edited.changes)
-        if words and not call.decision.translation:
-            call.decision.translation = ",".join(words)
-            call.reply.tell(b"x-stoker-translation", call.decision.translation.encode())
-        answer = self._speech.answer(form, target, call.decision.id, words)
-        head = self._speech.head(form, target, call.wire.given, len(edited.body))
+        sending = self._speech.sending(form, target, call.wire.given, decision.id, sequence)
+        if sending.words and not decision.translation:
+            decision.translation = ",".join(sending.words)
+            call.reply.tell(b"x-stoker-translation", decision.translation.encode())
+        dialect = form.endpoint.dialect
         relay = self._relay(call, lease)
-        return relay.send(target, head, edited.body, form.endpoint.dialect, edited.remove_usage, answer)
+        return relay.send(target, sending.head, sending.body, dialect, sending.remove_usage, sending.answer)
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         relay = call.relay = Relay(call.reply, self._pool, self._limits)

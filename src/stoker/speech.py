@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
 from stoker.request.translate.dialogue import Asked
 from stoker.request.translate.thinking import Signer
-from stoker.request.translate.tidy import tidy
+from stoker.request.translate.tidy import is_plain, tidy
 from stoker.request.translate.traits import Traits, traits
 from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
 
@@ -66,6 +67,16 @@ class Form:
         return edit(self.body, self.top, self.endpoint.dialect, served_name, sequence)
 
 
+class Sending(NamedTuple):
+    """One upstream request. `words` say what was done to it; `answer` is None where the reply passes through."""
+
+    head: bytes
+    body: bytes
+    remove_usage: bool
+    words: tuple[str, ...]
+    answer: AnswerTranslator | None
+
+
 class Speech:
     """Makes forms, and whatever reads a form's answer."""
 
@@ -73,15 +84,22 @@ class Speech:
         self._signer = signer
         self._wall = wall
         self._traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Traits]] = {}
+        self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
+        """Who was found to speak an endpoint's dialect as it is, by serve and path: only images are looked for then."""
 
     def form(self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes) -> Form:
         """`target`: the running serve, whose engine was asked what it can; None: it is not loaded yet.
 
         Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written.
         """
+        plain = self._plain.get((serve.name, endpoint.path))
+        if plain is not None and plain[0] is serve and plain[1] is target and not top.may_name_images:
+            return Form(endpoint, endpoint, top, body)
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         about = self._about(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect:
+            if dialect not in PATHS or is_plain(about):
+                self._plain[serve.name, endpoint.path] = serve, target
             tidied, changes = tidy(body, about, top.may_name_images) if dialect in PATHS else (body, ())
             if changes:
                 top.model_at = None
@@ -108,10 +126,20 @@ class Speech:
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         return not self._about(serve, dialect, None if target is None else target.system_turns).takes_image_urls
 
-    def answer(self, form: Form, target: Target, request_id: str, words: tuple[str, ...]) -> AnswerTranslator | None:
-        """Whatever reads the serve's reply; None: it passes through."""
+    def sending(
+        self, form: Form, target: Target, given: list[tuple[bytes, bytes]], request_id: str, sequence: int | None
+    ) -> Sending:
+        """What goes to the serve, and whatever reads its answer. `given`: the client's headers."""
+        body, changes, remove_usage = form.edited(target.served_name, sequence)
         if form.written is None:
-            return None
+            plain = bool(form.top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
+            head = request_head(b"POST", form.endpoint.path, target, given, len(body), plain)
+            return Sending(head, body, remove_usage, form.words + changes, None)
+        headers = [header for header in given if header[0] in _GO_ALONG]
+        headers.append((b"content-type", b"application/json"))
+        if form.endpoint.dialect is Dialect.MESSAGES:
+            headers.append((b"anthropic-version", _VERSION))
+        head = request_head(b"POST", form.endpoint.path, target, headers, len(body), plain=True)
         asked = Asked(
             prompt=form.written.asked,
             request_id=request_id,
@@ -120,18 +148,9 @@ class Speech:
             model=target.served_name,
             input_tokens=form.tokens,
         )
-        return AnswerTranslator(form.endpoint.dialect, form.written, asked, words)
-
-    def head(self, form: Form, target: Target, given: list[tuple[bytes, bytes]], length: int) -> bytes:
-        """The head of the upstream request. `given`: the client's headers."""
-        plain = bool(form.top.stream) or form.written is not None
-        headers = given
-        if form.written is not None:
-            headers = [header for header in given if header[0] in _GO_ALONG]
-            headers.append((b"content-type", b"application/json"))
-            if form.endpoint.dialect is Dialect.MESSAGES:
-                headers.append((b"anthropic-version", _VERSION))
-        return request_head(b"POST", form.endpoint.path, target, headers, length, plain)
+        words = form.words + changes
+        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words)
+        return Sending(head, body, remove_usage, words, answer)
 
     def _about(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:
         """What the serve is like, made once per configuration of it, and of what its engine was found to be."""

@@ -52,7 +52,7 @@ def reply(dialect: Dialect | None = Dialect.CHAT) -> tuple[Reply, Paper, asyncio
     paper = Paper()
     wire: Wire = paper
     made = Reply(wire, dialect, "req_1", loop, lambda: 7.0)
-    made.headers.append((b"x-stoker-serve", b"a"))
+    made.tell(b"x-stoker-serve", b"a")
     return made, paper, loop
 
 

@@ -84,26 +84,22 @@ class WireProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._fruitless += len(data)
         try:
-            while data:
-                data = self._feed(data)
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if not self._pass_over(offer.args[0], data):
+                return
         except httptools.HttpParserError:
             self._refuse()
             return
-        if self._fruitless > MAX_HEAD:
+        if self._fruitless == 0:
+            self._idle_since = self.loop.time()
+        elif self._fruitless > MAX_HEAD:
             self._refuse()
             return
         if self._came is not None:
             self._came.gather()
         if self._running is None and self._next:
             self._start()
-
-    def _feed(self, data: bytes) -> bytes:
-        """What is to be read once more."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            return self._pass_over(offer.args[0], data)
-        return b""
 
     def eof_received(self) -> None:
         return None
@@ -157,14 +153,12 @@ class WireProtocol(asyncio.Protocol):
         self._came = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
         self._next.append(wire)
         self._fruitless = 0
-        self._idle_since = self.loop.time()
         if self._running is not None or self.is_paused or len(self._next) > 1:
             self._read(False)  # a client may not get ahead without end
 
     def on_body(self, piece: bytes) -> None:
         wire = self._came
         self._fruitless = 0
-        self._idle_since = self.loop.time()
         if wire is not None and not wire.is_finished:  # else nobody wants it
             wire.received += len(piece)
             wire.pieces.append(piece)
@@ -210,20 +204,31 @@ class WireProtocol(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    def _pass_over(self, at: int, data: bytes) -> bytes:
+    def _pass_over(self, at: int, data: bytes) -> bool:
         """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
         h2c with every request. llhttp takes what follows such a head, the body, for the other protocol: so it gets the
-        head once more, without the offer.
+        head once more, without the offer. False: the connection was refused.
         """
-        wire = self._next.pop()
-        plain = [(name, value) for name, value in wire.given if name != b"upgrade"]
-        if len(plain) == len(wire.given):  # CONNECT: nothing follows that is for us
-            raise httptools.HttpParserError("a tunnel")
-        self._parser = _parser(self)
-        lines = b"".join(b"%b: %b\r\n" % header for header in plain)
-        target = wire.raw_path + (b"?" + wire.query if wire.query else b"")
-        head = b"%b %b HTTP/%b\r\n%b\r\n" % (wire.method.encode(), target, wire.version.encode(), lines)
-        return head + data[at:]
+        while True:
+            wire = self._next.pop()
+            plain = [(name, value) for name, value in wire.given if name != b"upgrade"]
+            if len(plain) == len(wire.given):  # CONNECT: nothing follows that is for us
+                self._refuse()
+                return False
+            self._parser = _parser(self)
+            lines = b"".join(b"%b: %b\r\n" % header for header in plain)
+            target = wire.raw_path + (b"?" + wire.query if wire.query else b"")
+            head = b"%b %b HTTP/%b\r\n%b\r\n" % (wire.method.encode(), target, wire.version.encode(), lines)
+            data = head + data[at:]
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:  # of the next request in the same read
+                at = offer.args[0]
+            except httptools.HttpParserError:
+                self._refuse()
+                return False
+            else:
+                return True
 
     def _refuse(self) -> None:
         """What came is not HTTP."""

@@ -62,7 +62,7 @@ class Reply:
         self.dialect = dialect
         self.request_id = request_id
         self.loop = loop
-        self.headers: list[tuple[bytes, bytes]] = []
+        self.headers: dict[bytes, bytes] = {}
         self.status = 0
         self.is_committed = False
         self.is_finished = False
@@ -91,7 +91,7 @@ class Reply:
         self._has_events = self.dialect is not None and _is_plain_stream(headers)
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode())
-        self.wire.start(status, [*headers, *self.headers, request_id])
+        self.wire.start(status, [*headers, *self.headers.items(), request_id])
 
     def begin(self) -> None:
         """The serve's own bytes follow: no pings from here any more."""
@@ -107,7 +107,7 @@ class Reply:
         self.is_finished = True
         self.status = status
         request_id = (b"x-request-id", self.request_id.encode())
-        self.wire.reply(status, [*headers, *self.headers, request_id], body)
+        self.wire.reply(status, [*headers, *self.headers.items(), request_id], body)
 
     def ping(self) -> None:
         if self._has_events:
@@ -115,7 +115,7 @@ class Reply:
 
     def tell(self, name: bytes, value: bytes) -> None:
         """One of `headers`, in the place of what it said before."""
-        self.headers = [*(header for header in self.headers if header[0] != name), (name, value)]
+        self.headers[name] = value
 
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
@@ -145,7 +145,9 @@ class Reply:
             self.wire.close_after()
         self.status = status_of(error, self.dialect)
         body = error_body(error, self.dialect, self.request_id)
-        self.wire.reply(self.status, [*error_headers(error, self.dialect, self.request_id), *self.headers], body)
+        self.wire.reply(
+            self.status, [*error_headers(error, self.dialect, self.request_id), *self.headers.items()], body
+        )
 
     def break_off(self) -> None:
         """End without a proper end, where bytes of a reply that is not a stream are out already."""

@@ -43,6 +43,11 @@ def tidy(body: bytes, traits: Traits, may_name_images: bool = True) -> tuple[byt
     return body, tuple(changes)
 
 
+def is_plain(traits: Traits) -> bool:
+    """Whether nothing is ever changed, whatever the body: it is only refused for the addresses of images."""
+    return traits.dialect is not Dialect.MESSAGES if traits.local else traits.dialect not in _SIGNED
+
+
 def _without_billing(body: bytes, changes: list[str]) -> bytes:
     fields = _fields.decode(body)
     try:

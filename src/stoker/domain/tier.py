@@ -1,0 +1,78 @@
+"""A tier: one way to have a task done, with its cost; and what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class Verify(StrEnum):
+    """What is checked of an answer before the client gets it: safety against time to the first token."""
+
+    OFF = "off"
+    OBSERVE = "observe"
+    """Everything flows; what is wrong is only counted."""
+    HOLD_TOOLS = "hold-tools"
+    """Text flows, each call is held until it is proved valid."""
+    HOLD_ALL = "hold-all"
+    """Nothing flows before the whole answer was checked."""
+
+
+class Verdict(StrEnum):
+    """May a tier serve a class of tasks?"""
+
+    ALLOW = "allow"
+    VERIFY = "allow-with-verify"
+    DENY = "deny"
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Money per million tokens, in whatever currency all tiers share."""
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+
+class Tier(msgspec.Struct, frozen=True):
+    """One serve, seen as a choice. Tiers are listed from the cheapest to the strongest."""
+
+    name: str
+    serve: str
+    cloud: bool = False
+    """Somebody else runs it: it is trusted where nothing was measured, and used only where that is permitted."""
+    cost: Cost = Cost()
+    verify: Verify = Verify.HOLD_TOOLS
+    verify_class: Mapping[str, Verify] = {}
+    """Where a class wants another mode."""
+    classes: tuple[str, ...] = ("*",)
+    """The classes that it may serve at all."""
+
+    def mode(self, task_class: str) -> Verify:
+        return self.verify_class.get(task_class, self.verify)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """What was measured of one tier at one class: a row of the quality profile."""
+
+    tier: str
+    task_class: str
+    identity: str
+    """Of the fingerprint that was measured: see `domain.run.Fingerprint`."""
+    execution: str
+    n: int
+    passed: int
+    verdict: Verdict
+    """Of the sequential test: `allow` accepts, `deny` rejects, `allow-with-verify` is undecided."""
+    latency: float | None = None
+    """Seconds to the end of an answer, the median."""
+    source: str = ""
+    """`bootstrap`, `shadow`, `live`, `import`."""
+    dataset: str = ""
+    """Hash of the fixtures."""
+    at: float = 0.0
+    """Unix time."""
