@@ -105,6 +105,31 @@ def test_one_failed_request_of_eight_is_seven_ok_one_failed_and_exit_code_1(plan
     assert len([one for one in run["raw"]["samples"][0]["requests"] if one["failure"]]) == 1
 
 
+def test_a_role_only_first_chunk_does_not_stop_the_clock_and_an_error_frame_after_the_200_is_a_failure(
+    plane: Plane,
+) -> None:
+    """Behaviour 54."""
+    up(plane, "slow")
+    plane.scripted("slow", role_first=True)  # the role comes at once, the first token after 0.4 s
+    out, _ = measured(plane, "slow", *QUICKLY, "--requests", "3", "--seconds", "0", "--json")
+    assert json.loads(out)[0]["numbers"]["ttft_p50"] >= 400
+    before = asked(plane, "slow")
+
+    def break_one() -> None:
+        poll(lambda: asked(plane, "slow") - before == 6, "five are there, one of them the very first, two the warm-up")
+        plane.scripted("slow", error_event_after=2)
+        poll(lambda: asked(plane, "slow") - before == 7, "the next one came")
+        plane.scripted("slow", error_event_after=None)
+
+    helper = threading.Thread(target=break_one)
+    helper.start()
+    out, _ = measured(plane, "slow", *QUICKLY, "--requests", "8", "--seconds", "0", "--json", code=1)
+    helper.join()
+    (run,) = json.loads(out)
+    (failed,) = [one for one in run["raw"]["samples"][0]["requests"] if one["failure"]]
+    assert (run["outcome"], failed["status"]) == ("failed", 200)
+
+
 def test_ctrl_c_keeps_and_prints_what_was_measured(plane: Plane) -> None:
     up(plane, "slow")
     before, results = asked(plane, "slow"), set(kept(plane))

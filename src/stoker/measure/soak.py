@@ -275,7 +275,7 @@ def summary(record: Record) -> list[str]:
     found += [f"excluded: cycle {cycle.number} ({cycle.excluded})" for cycle in record.cycles if cycle.excluded]
     missed = sum(event.kind == "missed" for event in record.events)
     if missed:
-        found.append(f"missed: {missed} cycles never started")
+        found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
     anomalies, deaths = record.anomalies, record.deaths
     found.append(f"anomalies: {len(anomalies)}, of which {sum(one.stays for one in anomalies)} stay")
     found.append(f"deaths of the engine: {len(deaths)}")
