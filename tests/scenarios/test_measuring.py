@@ -125,6 +125,7 @@ def test_a_role_only_first_chunk_does_not_stop_the_clock_and_an_error_frame_afte
     helper.start()
     out, _ = measured(plane, "slow", *QUICKLY, "--requests", "8", "--seconds", "0", "--json", code=1)
     helper.join()
+    plane.scripted("slow", role_first=False)
     (run,) = json.loads(out)
     (failed,) = [one for one in run["raw"]["samples"][0]["requests"] if one["failure"]]
     assert (run["outcome"], failed["status"]) == ("failed", 200)

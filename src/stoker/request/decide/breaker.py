@@ -1,0 +1,54 @@
+"""Keeps requests off a tier that fails, and lets it be tried again. Pure: `now` is given, in seconds of any clock.
+
+    closed     -- `failures` faults in a row within `window` seconds --> open
+    open       -- `cool_down` seconds later, asked for by a request --> half-open: that request is the probe
+    half-open  -- the probe serves --> closed        -- the probe fails --> open
+               -- nothing is heard of the probe for `cool_down` seconds --> the next request is the probe
+
+Only the tier's own faults count: not the caller's errors, and not that it is busy. What it answers badly is not its
+health either; see `standing`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import StrEnum
+
+
+class State(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+class Breaker:
+    __slots__ = ("_cool_down", "_faults", "_most", "_since", "_window", "state")
+
+    def __init__(self, failures: int = 5, window: float = 30.0, cool_down: float = 20.0) -> None:
+        self.state = State.CLOSED
+        self._most = failures
+        self._window = window
+        self._cool_down = cool_down
+        self._faults: deque[float] = deque(maxlen=failures)
+        self._since = 0.0
+        """When it opened, or when the probe went out."""
+
+    def is_shut(self, now: float) -> bool:
+        """Whether requests stay away. Changes nothing: looking is no probe."""
+        return self.state is not State.CLOSED and now - self._since < self._cool_down
+
+    def on_sent(self, now: float) -> None:
+        """A request goes to the tier. If it is the first after the cool-down, it is the probe."""
+        if self.state is not State.CLOSED and not self.is_shut(now):
+            self.state, self._since = State.HALF_OPEN, now
+
+    def on_served(self, now: float) -> None:
+        self.state = State.CLOSED
+        self._faults.clear()
+
+    def on_fault(self, now: float) -> None:
+        """The tier failed: it could not be reached, broke off, or answered 5xx."""
+        self._faults.append(now)
+        many = len(self._faults) == self._most and now - self._faults[0] <= self._window
+        if self.state is State.HALF_OPEN or (self.state is State.CLOSED and many):
+            self.state, self._since = State.OPEN, now

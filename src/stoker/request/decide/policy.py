@@ -1,0 +1,117 @@
+"""Which tiers may serve a task, in what order, and why. Pure, and never raises: an empty plan says why for each tier.
+
+Each tier, in this order:
+
+1. it may never serve this request (cloud is not permitted, the key may not use it, not its class, its context is too
+   small, it speaks no dialect that fits)                       -> dropped
+2. its verdict is deny (see `standing`)                         -> dropped: nothing brings it back
+3. it cannot serve just now (circuit open, it does not start)   -> last resort: only where nobody else is left
+4. else                                                         -> a step
+
+Steps go in this order: the class's own specialist; then who needs no other model to leave; then the cheaper; then the
+faster; then as they were written down. What may serve is good enough, by its verdict: so the cheapest is the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stoker.domain.task import Task
+from stoker.domain.tier import Tier, Verdict, Verify
+from stoker.request.decide.standing import Standing
+
+
+class Look(NamedTuple):
+    """One tier as it stands for one request."""
+
+    tier: Tier
+    standing: Standing
+    barred: str = ""
+    """Why it may never serve this request; empty: it may."""
+    ailing: str = ""
+    """Why it cannot serve just now; empty: it can."""
+    is_loaded: bool = True
+    displaces: bool = False
+    """Another model would have to leave its slot first."""
+    cost: float = 0.0
+    """Of this request, as far as it can be told."""
+    latency: float | None = None
+    """Seconds, where they were measured."""
+
+
+class Step(NamedTuple):
+    tier: Tier
+    verify: Verify
+    verdict: Verdict
+    why: str
+
+
+class Dropped(NamedTuple):
+    tier: str
+    code: str
+    """One word: `denied`, `cloud_not_permitted`, `circuit_open` ..."""
+    why: str
+
+
+class Plan(NamedTuple):
+    task: Task
+    steps: tuple[Step, ...]
+    dropped: tuple[Dropped, ...]
+    is_last_resort: bool = False
+    """Nobody is well; the steps are those who may serve at all."""
+
+    def refusal(self) -> str:
+        """Why nobody serves, tier by tier."""
+        reasons = "; ".join(f"{one.tier}: {one.why}" for one in self.dropped) or "no tier is configured"
+        return f"no tier may serve class '{self.task.name}': {reasons}"
+
+
+def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
+    """`looks` in the order of the configuration. `specialist`: the tier that the class recommends."""
+    well: list[Look] = []
+    ailing: list[Look] = []
+    dropped: list[Dropped] = []
+    for look in looks:
+        if look.barred:
+            dropped.append(Dropped(look.tier.name, look.barred, _BARRED.get(look.barred, look.barred)))  # 1
+        elif look.standing.verdict is Verdict.DENY:
+            dropped.append(Dropped(look.tier.name, "denied", look.standing.why))  # 2
+        elif look.ailing:
+            ailing.append(look)  # 3
+        else:
+            well.append(look)  # 4
+    chosen = well or ailing
+    if well:
+        dropped += [Dropped(look.tier.name, look.ailing, _AILING.get(look.ailing, look.ailing)) for look in ailing]
+    chosen.sort(key=lambda look: _rank(look, specialist))
+    return Plan(task, tuple(_step(look, task) for look in chosen), tuple(dropped), not well and bool(ailing))
+
+
+def _rank(look: Look, specialist: str) -> tuple[bool, bool, float, float]:
+    latency = look.latency if look.latency is not None else float("inf")
+    return look.tier.name != specialist, look.displaces, look.cost, latency
+
+
+def _step(look: Look, task: Task) -> Step:
+    """A measured allow is only watched; whoever is in doubt is checked as its tier says."""
+    mode = look.tier.mode(task.name)
+    if look.standing.verdict is Verdict.ALLOW and not look.tier.cloud and mode is not Verify.OFF:
+        mode = Verify.OBSERVE
+    return Step(look.tier, mode, look.standing.verdict, look.standing.why)
+
+
+_BARRED = {
+    "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
+    "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
+    "key_not_cloud": "requests with this key do not go to the cloud",
+    "key": "this key may not use it",
+    "not_its_class": "it does not serve this class (its `classes`)",
+    "context": "the request is longer than its context",
+    "dialect": "it speaks no dialect that this request can be translated to",
+}
+_AILING = {
+    "circuit_open": "it failed too often just now",
+    "does_not_start": "it did not start last time",
+    "draining": "it is being drained",
+}

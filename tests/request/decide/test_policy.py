@@ -1,0 +1,168 @@
+"""Who may serve a request, in what order, and why the others do not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.domain.run import Fingerprint
+from stoker.domain.task import Source, Task
+from stoker.domain.tier import Row, Tier, Verdict, Verify
+from stoker.request.decide.policy import Look, plan
+from stoker.request.decide.standing import MIN_SAMPLES, Standing, standing
+
+CHAT, PLANNING = Task("chat", Source.RULES), Task("planning", Source.DECLARED)
+LOCAL = Tier("local", "fast", verify=Verify.HOLD_ALL)
+BIG = Tier("big", "large")
+CLOUD = Tier("cloud", "cloud", cloud=True, verify=Verify.OFF)
+ALLOWED = Standing(Verdict.ALLOW, "allowed: 30 of 30 passed")
+DOUBTED = Standing(Verdict.VERIFY, "not measured at chat")
+DENIED = Standing(Verdict.DENY, "denied: 3 of 40 passed")
+IS = Fingerprint("i", "e")
+
+
+def names(*looks: Look, task: Task = CHAT, specialist: str = "") -> list[str]:
+    return [step.tier.name for step in plan(task, looks, specialist).steps]
+
+
+def row(verdict: Verdict, n: int = 40, passed: int = 40, identity: str = "i", execution: str = "e") -> Row:
+    return Row("local", "chat", identity, execution, n, passed, verdict)
+
+
+def test_the_cheapest_that_may_serve_goes_first() -> None:
+    cloud = Look(CLOUD, ALLOWED, cost=0.02)
+    assert names(cloud, Look(BIG, DOUBTED, cost=0.001), Look(LOCAL, ALLOWED)) == ["local", "big", "cloud"]
+
+
+def test_who_needs_another_model_to_leave_goes_behind_who_does_not_whatever_it_costs() -> None:
+    assert names(Look(LOCAL, ALLOWED, displaces=True), Look(CLOUD, ALLOWED, cost=1.0)) == ["cloud", "local"]
+    assert names(Look(LOCAL, ALLOWED, is_loaded=False), Look(CLOUD, ALLOWED, cost=1.0)) == ["local", "cloud"]
+
+
+def test_of_equal_cost_the_faster_and_then_the_first_in_the_file() -> None:
+    slow, quick = Look(LOCAL, ALLOWED, latency=3.0), Look(BIG, ALLOWED, latency=1.0)
+    assert names(slow, quick) == ["big", "local"]
+    assert names(Look(LOCAL, ALLOWED), Look(BIG, ALLOWED)) == ["local", "big"]
+
+
+def test_a_class_may_have_a_specialist_but_never_a_denied_one() -> None:
+    assert names(Look(LOCAL, ALLOWED), Look(BIG, ALLOWED, cost=1.0), specialist="big") == ["big", "local"]
+    assert names(Look(LOCAL, ALLOWED), Look(BIG, DENIED), specialist="big") == ["local"]
+
+
+def test_given_no_class_matches_and_cloud_is_not_permitted_then_the_best_permitted_local_tier_serves() -> None:
+    """Behaviour 41."""
+    nothing = Task("chat", Source.DEFAULT, ("no_match",))
+    looks = (Look(LOCAL, DOUBTED), Look(BIG, DENIED), Look(CLOUD, ALLOWED, barred="cloud_not_permitted"))
+    assert names(*looks, task=nothing) == ["local"]
+
+
+def test_given_a_class_denied_on_local_and_no_cloud_then_the_refusal_names_class_tier_and_reason() -> None:
+    """Behaviour 42."""
+    made = plan(PLANNING, (Look(LOCAL, DENIED), Look(CLOUD, ALLOWED, barred="cloud_not_permitted")))
+    assert made.steps == ()
+    assert made.refusal() == (
+        "no tier may serve class 'planning': local: denied: 3 of 40 passed; "
+        "cloud: requests do not go to the cloud ([router] allow_cloud)"
+    )
+
+
+def test_a_denied_tier_stays_denied_when_everybody_else_is_down() -> None:
+    made = plan(CHAT, (Look(LOCAL, DENIED), Look(CLOUD, ALLOWED, ailing="circuit_open")))
+    assert [step.tier.name for step in made.steps] == ["cloud"]
+    assert made.is_last_resort
+    assert [(one.tier, one.code) for one in made.dropped] == [("local", "denied")]
+
+
+def test_an_ailing_tier_is_left_out_as_long_as_anybody_is_well() -> None:
+    made = plan(CHAT, (Look(LOCAL, ALLOWED, ailing="circuit_open"), Look(CLOUD, ALLOWED, cost=1.0)))
+    assert [step.tier.name for step in made.steps] == ["cloud"]
+    assert [(one.tier, one.code) for one in made.dropped] == [("local", "circuit_open")]
+
+
+def test_a_measured_allow_is_only_watched_and_whoever_is_in_doubt_is_checked_as_its_tier_says() -> None:
+    """Behaviours 43 and 44: each step has its own tier's verdict."""
+    made = plan(CHAT, (Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1), Look(CLOUD, ALLOWED, cost=1.0)))
+    assert [(step.tier.name, step.verify) for step in made.steps] == [
+        ("local", Verify.HOLD_ALL), ("big", Verify.OBSERVE), ("cloud", Verify.OFF),
+    ]  # fmt: skip
+
+
+def test_a_class_may_want_another_mode_and_off_is_off() -> None:
+    tier = Tier("local", "fast", verify=Verify.OFF, verify_class={"planning": Verify.HOLD_ALL})
+    assert plan(PLANNING, (Look(tier, DOUBTED),)).steps[0].verify is Verify.HOLD_ALL
+    assert plan(CHAT, (Look(tier, ALLOWED),)).steps[0].verify is Verify.OFF
+
+
+def test_without_tiers_the_refusal_says_so() -> None:
+    assert plan(CHAT, ()).refusal() == "no tier may serve class 'chat': no tier is configured"
+
+
+@given(
+    st.lists(
+        st.builds(
+            Look,
+            st.sampled_from([LOCAL, BIG, CLOUD]),
+            st.sampled_from([ALLOWED, DOUBTED, DENIED]),
+            st.sampled_from(["", "", "cloud_not_permitted", "context"]),
+            st.sampled_from(["", "", "circuit_open"]),
+            st.booleans(),
+            st.booleans(),
+            st.floats(0, 1),
+        ),
+        max_size=6,
+    )
+)
+def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empty_if_all_are_barred_or_denied(
+    looks: list[Look],
+) -> None:
+    made = plan(CHAT, looks)
+    assert len(made.steps) + len(made.dropped) == len(looks)
+    assert all(one.code and one.why for one in made.dropped)
+    may = [look for look in looks if not look.barred and look.standing.verdict is not Verdict.DENY]
+    assert bool(made.steps) == bool(may)
+    assert all(step.verdict is not Verdict.DENY for step in made.steps)
+
+
+# -- what a tier is worth ------------------------------------------------------------------------------------------
+
+
+def test_a_local_tier_that_was_never_measured_is_checked_and_denied_at_high_risk() -> None:
+    assert standing(LOCAL, "chat", None, IS, high_risk=False) == (Verdict.VERIFY, "not measured at chat", False)
+    assert standing(LOCAL, "planning", None, IS, high_risk=True).verdict is Verdict.DENY
+
+
+def test_a_cloud_tier_is_trusted_until_it_is_measured() -> None:
+    assert standing(CLOUD, "planning", None, None, high_risk=True).verdict is Verdict.ALLOW
+    assert standing(CLOUD, "chat", row(Verdict.DENY), IS, high_risk=False).verdict is Verdict.DENY
+
+
+def test_an_allow_counts_for_what_was_measured_and_no_longer_after_a_change() -> None:
+    """Behaviour 43."""
+    allowed = row(Verdict.ALLOW)
+    assert standing(LOCAL, "chat", allowed, IS, high_risk=True).verdict is Verdict.ALLOW
+    changed = standing(LOCAL, "chat", allowed, Fingerprint("i", "other"), high_risk=False)
+    assert (changed.verdict, changed.is_stale) == (Verdict.VERIFY, True)
+    assert standing(LOCAL, "chat", allowed, Fingerprint("other", "e"), high_risk=True).verdict is Verdict.DENY
+
+
+def test_a_deny_stays_a_deny_after_a_change_and_says_that_it_may_be_measured_again() -> None:
+    found = standing(LOCAL, "chat", row(Verdict.DENY, passed=3), Fingerprint("other", "e"), high_risk=False)
+    assert (found.verdict, found.is_stale) == (Verdict.DENY, True)
+    assert "measure it again" in found.why
+
+
+def test_an_allow_of_what_is_not_loaded_yet_is_checked_once_more() -> None:
+    assert standing(LOCAL, "chat", row(Verdict.ALLOW), None, high_risk=True).verdict is Verdict.VERIFY
+
+
+def test_an_identity_that_is_not_known_is_nobodys() -> None:
+    assert standing(LOCAL, "chat", row(Verdict.ALLOW, identity=""), Fingerprint("", "e"), high_risk=False).is_stale
+
+
+def test_few_samples_are_no_allow_and_undecided_is_a_deny_at_high_risk_only() -> None:
+    few = row(Verdict.ALLOW, n=MIN_SAMPLES - 1, passed=MIN_SAMPLES - 1)
+    assert standing(LOCAL, "chat", few, IS, high_risk=False).verdict is Verdict.VERIFY
+    undecided = row(Verdict.VERIFY)
+    assert standing(LOCAL, "chat", undecided, IS, high_risk=False).verdict is Verdict.VERIFY
+    assert standing(LOCAL, "chat", undecided, IS, high_risk=True).verdict is Verdict.DENY
