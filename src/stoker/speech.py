@@ -14,7 +14,7 @@ from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
-from stoker.request.translate.dialogue import Asked
+from stoker.request.translate.dialogue import Asked, Check
 from stoker.request.translate.thinking import Signer
 from stoker.request.translate.tidy import is_plain, tidy
 from stoker.request.translate.traits import Traits, traits
@@ -87,17 +87,20 @@ class Speech:
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """Who was found to speak an endpoint's dialect as it is, by serve and path: only images are looked for then."""
 
-    def form(self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes) -> Form:
-        """`target`: the running serve, whose engine was asked what it can; None: it is not loaded yet.
+    def form(
+        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
+    ) -> Form:
+        """`target`: the running serve, whose engine was asked what it can; None: it is not loaded yet. `reads`: also
+        what could pass through is read and written anew, so that its answer can be checked.
 
         Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written.
         """
         plain = self._plain.get((serve.name, endpoint.path))
-        if plain is not None and plain[0] is serve and plain[1] is target and not top.may_name_images:
+        if plain is not None and plain[0] is serve and plain[1] is target and not (top.may_name_images or reads):
             return Form(endpoint, endpoint, top, body)
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         about = self._about(serve, dialect, None if target is None else target.system_turns)
-        if dialect is endpoint.dialect:
+        if dialect is endpoint.dialect and not (reads and dialect in PATHS):
             if dialect not in PATHS or is_plain(about):
                 self._plain[serve.name, endpoint.path] = serve, target
             tidied, changes = tidy(body, about, top.may_name_images) if dialect in PATHS else (body, ())
@@ -109,7 +112,8 @@ class Speech:
         written = write_prompt(prompt, losses, about, self._signer)
         written_top = Top(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_top.stream_options = {"include_usage": True}
-        words = (f"{endpoint.dialect.value}>{dialect.value}", *(f"lossy:{code}" for code in written.losses.codes))
+        way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
+        words = (*way, *(f"lossy:{code}" for code in written.losses.codes))
         return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written, about)
 
     def one_token(self, form: Form) -> Form:
@@ -127,9 +131,17 @@ class Speech:
         return not self._about(serve, dialect, None if target is None else target.system_turns).takes_image_urls
 
     def sending(
-        self, form: Form, target: Target, given: list[tuple[bytes, bytes]], request_id: str, sequence: int | None
+        self,
+        form: Form,
+        target: Target,
+        given: list[tuple[bytes, bytes]],
+        request_id: str,
+        sequence: int | None = None,
+        check: Check | None = None,
     ) -> Sending:
-        """What goes to the serve, and whatever reads its answer. `given`: the client's headers."""
+        """What goes to the serve, and whatever reads its answer. `given`: the client's headers. `check` needs a form
+        that was read.
+        """
         body, changes, remove_usage = form.edited(target.served_name, sequence)
         if form.written is None:
             plain = bool(form.top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
@@ -149,7 +161,7 @@ class Speech:
             input_tokens=form.tokens,
         )
         words = form.words + changes
-        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words)
+        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words, check)
         return Sending(head, body, remove_usage, words, answer)
 
     def _about(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:

@@ -12,6 +12,38 @@ class Candidate(msgspec.Struct, frozen=True):
     dropped: str = ""
 
 
+class Attempt(msgspec.Struct):
+    """One tier that was tried. Its cost counts also where its answer was thrown away."""
+
+    tier: str
+    outcome: str = ""
+    """`served`, or why the next one was tried."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    """In the currency of the tiers; None: its tokens are not known."""
+    seconds: float | None = None
+    findings: list[str] = []
+    """What verification found, in words that hold nothing of the answer."""
+
+
+class Routed(msgspec.Struct):
+    """How a request that names a task got its tier."""
+
+    task: str
+    source: str
+    """Who said so: `declared`, `rules`, `model`, `default`."""
+    notes: list[str] = []
+    tier: str = ""
+    """That answered; empty: none did."""
+    verdict: str = ""
+    verify: str = ""
+    """What was checked of its answer: `off`, `observe`, `hold-tools`, `hold-all`."""
+    why: list[str] = []
+    """Each tier and why it was chosen or dropped."""
+    attempts: list[Attempt] = []
+
+
 class Decision(msgspec.Struct):
     """One record per request. Times are seconds; None means unknown, never 0."""
 
@@ -40,3 +72,5 @@ class Decision(msgspec.Struct):
     cached_tokens: int | None = None
     translation: str = ""
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
+    routed: Routed | None = None
+    """None: the request named its model."""

@@ -56,7 +56,10 @@ class Reading(Protocol):
 
 
 class Answering(Reading, Protocol):
-    """Writes a serve's reply anew, in another dialect."""
+    """Writes a serve's reply anew, in another dialect; may have it checked on the way."""
+
+    rejected: UpstreamError | None
+    """It was found wrong; `error` is set, too, then."""
 
     @property
     def content_type(self) -> bytes: ...
@@ -153,6 +156,10 @@ class Relay:
         """Whether the client got the stream's own end, if not the last of the connection."""
         return self._flows and self._reader is not None and self._reader.has_ended()
 
+    @property
+    def _rejection(self) -> UpstreamError | None:
+        return None if self.answer is None else self.answer.rejected
+
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
         self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
@@ -198,10 +205,11 @@ class Relay:
             return
         if out:
             self._write(out)
-        if reader.error is not None:  # the serve has told the client itself: that was the one error event
-            self.reply.wire.close_after()
-            self.reply.finish()
-            self.end(as_error(reader.error))
+        if reader.error is not None:
+            if self._rejection is None:  # the serve has told the client itself: that was the one error event
+                self.reply.wire.close_after()
+                self.reply.finish()
+            self.end(self._rejection or as_error(reader.error))
 
     def on_end(self) -> None:
         self._connection = None  # it is the pool's again, and soon somebody else's
@@ -230,7 +238,7 @@ class Relay:
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:
-            self.end(as_error(reader.error))
+            self.end(self._rejection or as_error(reader.error))
         elif reader.is_encoded and self.reply.is_committed:
             self.end(faults.unusable("compressed its stream, and the client was not told that it would"))
         elif reader.is_meaningful or self._size > MAX_HELD:
@@ -300,6 +308,9 @@ class Relay:
         """Raises UpstreamError when this was no proper end."""
         reader, reply = self._reader, self.reply
         if reader is not None:
+            reader.has_ended()  # what is left to say may be what is wrong
+            if self._rejection is not None:
+                raise self._rejection
             if not self._flows:
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -28,6 +29,23 @@ class Asked(msgspec.Struct):
     """What a tokenizer counted before the call; None: nobody counted."""
     both_reasoning_fields: bool = False
     """Chat: thinking goes out as `reasoning_content` and as `reasoning`."""
+
+
+class Check(Protocol):
+    """Looks at an answer before the client gets it. Raises nothing."""
+
+    @property
+    def is_failed(self) -> bool:
+        """It was proved wrong: nothing more of it may be let out."""
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        """What may go out now."""
+
+    def judge(self, answer: Answer) -> None:
+        """An answer that was not streamed."""
+
+    def told(self) -> tuple[str, ...]:
+        """What was found, in words that hold nothing of the answer."""
 
 
 class ReadPrompt(Protocol):

@@ -22,7 +22,7 @@ from stoker.request.translate.chat.write_prompt import write_prompt as write_cha
 from stoker.request.translate.completions.read_prompt import read_prompt as read_completions
 from stoker.request.translate.completions.write_answer import AnswerWriter as CompletionsWriter
 from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import AnswerReader, AnswerWriter, Asked, ReadPrompt, WritePrompt
+from stoker.request.translate.dialogue import AnswerReader, AnswerWriter, Asked, Check, ReadPrompt, WritePrompt
 from stoker.request.translate.json_text import encode, loose
 from stoker.request.translate.messages.read_answer import AnswerReader as MessagesReader
 from stoker.request.translate.messages.read_prompt import read_prompt as read_messages
@@ -77,6 +77,10 @@ PATHS = {
 }  # fmt: skip
 
 
+REJECTED = "failed_verification"
+"""The code of an answer that was proved wrong."""
+
+
 class Written(NamedTuple):
     """A request in the serve's dialect, with what leads its answer back."""
 
@@ -112,13 +116,23 @@ class AnswerTranslator:
     """
 
     __slots__ = (
-        "_began", "_frames", "_has_begun", "_is_over", "_pending", "_reader", "_restore", "_sequence", "_tokens",
-        "_whole", "_writer", "error", "is_meaningful", "losses", "usage", "words",
+        "_began", "_check", "_frames", "_has_begun", "_is_over", "_pending", "_reader", "_restore", "_sequence",
+        "_tokens", "_whole", "_writer", "error", "is_meaningful", "losses", "rejected", "usage", "words",
     )  # fmt: skip
     is_encoded = False
 
-    def __init__(self, upstream: Dialect, written: Written, asked: Asked, words: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        upstream: Dialect,
+        written: Written,
+        asked: Asked,
+        words: tuple[str, ...] = (),
+        check: Check | None = None,
+    ) -> None:
         self.words = words
+        self.rejected: UpstreamError | None = None
+        """The check found the answer wrong: what came since, and what was held, is not let out. `error` is set then."""
+        self._check = check
         self.losses = Losses()
         """What was lost of the answer so far."""
         self.usage = Usage()
@@ -191,22 +205,34 @@ class AnswerTranslator:
         answer = self._reader.whole(payload)
         self._restore.whole(answer)
         self._count(answer.tokens)
+        if self._check is not None:
+            self._check.judge(answer)
+            if self._check.is_failed:
+                raise rejection(self._check)
         return encode(self._writer.whole(answer))
 
     def _write(self, events: Iterable[Event], out: list[bytes]) -> None:
-        sequence, restore, writer = self._sequence, self._restore, self._writer
+        sequence, restore, check = self._sequence, self._restore, self._check
         for read in events:
             for event in sequence.feed(read):
                 for restored in restore.feed(event):
-                    self._note(restored)
-                    if isinstance(restored, Began):
-                        self._began = restored
-                    elif self._has_begun or isinstance(restored, Failed):
-                        out.append(writer.write(restored))
-                    elif not isinstance(restored, Counted):
-                        self._has_begun = True
-                        self._began.tokens = self._tokens
-                        out += (writer.write(self._began), writer.write(restored))
+                    self._tally(restored)
+                    for passed in (restored,) if check is None else check.feed(restored):
+                        self._put(passed, out)
+        if check is not None and check.is_failed and self.rejected is None:
+            self.rejected, self.error = rejection(check), {}
+
+    def _put(self, event: Event, out: list[bytes]) -> None:
+        """Into the client's dialect; the beginning waits until something follows it."""
+        self._note(event)
+        if isinstance(event, Began):
+            self._began = event
+        elif self._has_begun or isinstance(event, Failed):
+            out.append(self._writer.write(event))
+        elif not isinstance(event, Counted):
+            self._has_begun = True
+            self._began.tokens = self._tokens
+            out += (self._writer.write(self._began), self._writer.write(event))
 
     def _note(self, event: Event) -> None:
         match event:
@@ -214,12 +240,22 @@ class AnswerTranslator:
                 self.is_meaningful = True
             case Opened(kind=kind):
                 self.is_meaningful = self.is_meaningful or kind in (Kind.CALL, Kind.REDACTED)
-            case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
-                self._count(tokens)
             case Failed() | Ended():
                 self._is_over = True
+
+    def _tally(self, event: Event) -> None:
+        """Usage counts also of an answer that is not let out."""
+        match event:
+            case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
+                self._count(tokens)
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)
         self.usage.input, self.usage.output = self._tokens.input, self._tokens.output
         self.usage.cached = self._tokens.cached
+
+
+def rejection(check: Check) -> UpstreamError:
+    """Of an answer that was proved wrong."""
+    text = f"the model's answer failed verification: {', '.join(check.told()) or 'no reason was kept'}"
+    return UpstreamError(text, code=REJECTED)

@@ -1,0 +1,32 @@
+"""How each serve stands, for whoever has to choose among several. Reads the scheduler's books, changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stoker.request.lease.eviction import Victims, victims_for
+from stoker.request.lease.state import Phase, Seat
+
+
+class Residency:
+    def __init__(self, seats: Mapping[str, Seat]) -> None:
+        self._seats = seats
+
+    def is_loaded(self, name: str) -> bool:
+        seat = self._seats.get(name)
+        return seat is not None and seat.phase is Phase.READY
+
+    def displaces(self, name: str) -> bool:
+        """Whether another model would have to leave before this one can run."""
+        seat = self._seats.get(name)
+        if seat is None or seat.phase is not Phase.STOPPED:
+            return False
+        found = victims_for(seat)
+        return not isinstance(found, Victims) or bool(found.seats)
+
+    def ails(self, name: str, now: float) -> str:
+        """Why it cannot serve just now: `does_not_start` or `draining`; empty: it can."""
+        seat = self._seats.get(name)
+        if seat is None or seat.parked or seat.removed or seat.backoff_until > now:
+            return "does_not_start"
+        return "draining" if seat.held else ""

@@ -1,0 +1,157 @@
+"""Requests that name a task instead of a model: which tiers may serve them, in what order, and what came of it.
+
+Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is known now: profile, fleet, clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from stoker.domain.routing import AUTO, Router
+from stoker.domain.run import Fingerprint
+from stoker.domain.serve import Serve
+from stoker.domain.task import Outline, Task
+from stoker.domain.tier import Row, Tier
+from stoker.request.decide.breaker import Breaker, State
+from stoker.request.decide.policy import Look, Plan, plan
+from stoker.request.decide.standing import Standing, standing
+
+OUTPUT = 500
+"""Tokens of an answer, where nobody says how many: for the estimate of a cost."""
+BYTES_PER_TOKEN = 4
+
+
+class Sees(Protocol):
+    """What routing needs of the fleet."""
+
+    def is_loaded(self, name: str) -> bool: ...
+
+    def displaces(self, name: str) -> bool: ...
+
+    def ails(self, name: str, now: float) -> str: ...
+
+
+class Asking(NamedTuple):
+    """Who asks, and what routing may do for him."""
+
+    may_use: Callable[[Serve], bool]
+    may_use_cloud: bool = True
+    speaks: Callable[[Serve], bool] = lambda serve: True
+    """Whether the request can be put to that serve in some dialect."""
+    output: int | None = None
+    """Tokens that the caller allows for the answer."""
+
+
+class Routing:
+    """One per configuration; `rows` and breakers are carried on by `reconfigure`."""
+
+    def __init__(
+        self,
+        router: Router,
+        serves: Iterable[Serve],
+        rows: Mapping[tuple[str, str], Row],
+        sees: Sees,
+        classify: Callable[[Outline, str | None], Task],
+        now: Callable[[], float],
+    ) -> None:
+        self.rows: dict[tuple[str, str], Row] = dict(rows)
+        self.fingerprints: dict[str, Fingerprint] = {}
+        """By serve, of what is loaded now."""
+        self._sees = sees
+        self._now = now
+        self._breakers: dict[str, Breaker] = {}
+        self.configure(router, serves, classify)
+
+    def configure(
+        self, router: Router, serves: Iterable[Serve], classify: Callable[[Outline, str | None], Task]
+    ) -> None:
+        """A new configuration; what is known of tiers that are still there stays."""
+        self.router = router
+        self._classify = classify
+        self._serves = {serve.name: serve for serve in serves}
+        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
+        setting = router.breaker
+        self._breakers = {
+            tier.name: self._breakers.get(tier.name) or Breaker(setting.failures, setting.window, setting.cool_down)
+            for tier in router.tiers
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Model names that ask for a choice."""
+        return tuple(self._names)
+
+    def takes(self, model: str) -> bool:
+        return model in self._names
+
+    def serve(self, tier: Tier) -> Serve:
+        return self._serves[tier.serve]
+
+    def task(self, seen: Outline, model: str, declared: str | None) -> Task:
+        """The class that the model name declares goes before the one of header or body."""
+        return self._classify(seen, self._names.get(model) or declared)
+
+    def plan(self, task: Task, seen: Outline, asking: Asking) -> Plan:
+        """Who may serve, in order, and why the others may not. Never raises."""
+        looks = [self._look(tier, task, seen, asking) for tier in self.router.tiers]
+        return plan(task, looks, self.router.specialist(task.name) or "")
+
+    def standing(self, tier: Tier, task_class: str) -> Standing:
+        row = self.rows.get((tier.name, task_class))
+        return standing(tier, task_class, row, self.fingerprints.get(tier.serve), task_class in self.router.high_risk)
+
+    def _look(self, tier: Tier, task: Task, seen: Outline, asking: Asking) -> Look:
+        serve = self._serves.get(tier.serve)
+        row = self.rows.get((tier.name, task.name))
+        tokens = seen.tokens if seen.tokens is not None else seen.size // BYTES_PER_TOKEN
+        return Look(
+            tier,
+            self.standing(tier, task.name),
+            self._barred(tier, serve, task, seen, asking),
+            "" if serve is None else self._ailing(tier),
+            self._sees.is_loaded(tier.serve),
+            self._sees.displaces(tier.serve),
+            tier.cost.of(tokens, asking.output if asking.output is not None else OUTPUT),
+            row.latency if row is not None else None,
+        )
+
+    def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
+        """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. the key  5. dialect  6. context"""
+        router = self.router
+        if serve is None:
+            return "gone"  # 1
+        if "*" not in tier.classes and task.name not in tier.classes:
+            return "not_its_class"  # 2
+        if tier.cloud:
+            if not router.allow_cloud:
+                return "cloud_not_permitted"  # 3
+            if "*" not in router.cloud_classes and task.name not in router.cloud_classes:
+                return "class_not_cloud"
+            if not asking.may_use_cloud:
+                return "key_not_cloud"
+        if not asking.may_use(serve):
+            return "key"  # 4
+        if not asking.speaks(serve):
+            return "dialect"  # 5
+        is_too_long = seen.tokens is not None and serve.context is not None and seen.tokens >= serve.context
+        return "context" if is_too_long else ""  # 6
+
+    def _ailing(self, tier: Tier) -> str:
+        now = self._now()
+        return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
+
+    # -- what came of it -------------------------------------------------------------------------------------------
+
+    def on_sent(self, tier: str) -> None:
+        self._breakers[tier].on_sent(self._now())
+
+    def on_served(self, tier: str) -> None:
+        """It answered, be it the caller's fault that the answer is a refusal."""
+        self._breakers[tier].on_served(self._now())
+
+    def on_fault(self, tier: str) -> None:
+        self._breakers[tier].on_fault(self._now())
+
+    def state(self, tier: str) -> State:
+        return self._breakers[tier].state

@@ -1,0 +1,128 @@
+"""The quality profile as a file: what was measured of each tier at each class. Readable by people, changed atomically.
+
+profile.json            {"version": 1, "rows": [...]}
+profile.json.d/         what it was before each change, by time; the last KEPT of them
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.errors import ConfigError
+from stoker.domain.tier import Row
+from stoker.store.active import sync
+from stoker.store.private import write_draft
+
+VERSION = 1
+KEPT = 50
+MAX_BYTES = 16 * 2**20
+Rows = dict[tuple[str, str], Row]
+"""By tier and class."""
+
+
+class Document(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    rows: list[Row]
+
+
+def load(path: Path) -> Rows:
+    """Raises ConfigError that names the file and what is wrong: nothing is routed by half a profile."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is no quality profile"])
+        body = path.read_bytes()
+    except OSError as error:
+        text = f"{path}: {error.strerror}; `stoker eval bootstrap` writes one, or take router.profile_path out"
+        raise ConfigError([text]) from error
+    return parse(body, str(path))
+
+
+def parse(body: bytes, shown: str) -> Rows:
+    """Raises ConfigError as `load` does."""
+    try:
+        found = msgspec.json.decode(body, type=Document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError([f"{shown}: is no quality profile: {error}"]) from error
+    if found.version != VERSION:
+        raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
+    rows: Rows = {}
+    for number, row in enumerate(found.rows):
+        if problem := _problem(row, rows):
+            raise ConfigError([f"{shown}: rows[{number}] ({row.tier[:64]}, {row.task_class[:64]}): {problem}"])
+        rows[row.tier, row.task_class] = row
+    return rows
+
+
+def _problem(row: Row, before: Rows) -> str:
+    if not row.tier or not row.task_class:
+        return "needs a tier and a task_class"
+    if not 0 <= row.passed <= row.n:
+        return f"passed {row.passed} of {row.n}"
+    return "stands twice" if (row.tier, row.task_class) in before else ""
+
+
+def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]) -> list[str]:
+    """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
+    found = []
+    for tier, task_class in rows:
+        if tier not in tiers:
+            found.append(f"the profile has a row of tier '{tier}', which is not configured")
+        elif task_class not in classes:
+            found.append(f"the profile has a row of class '{task_class}', which nobody knows")
+    return list(dict.fromkeys(found))
+
+
+def encode(rows: Iterable[Row]) -> bytes:
+    """The same bytes for the same rows, in whatever order they come."""
+    ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
+    return msgspec.json.format(msgspec.json.encode(Document(VERSION, ordered)), indent=1) + b"\n"
+
+
+class ProfileFile:
+    """Writes it by rename and synced: a reader, or a power cut, finds the old one or the new one. Any thread."""
+
+    def __init__(self, path: Path, wall: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._wall = wall
+        self._writing = threading.Lock()
+
+    def write(self, rows: Iterable[Row]) -> None:
+        """All of them; what was there goes into the history. Blocks for a sync of the disk. Raises OSError, and the old
+        file stays then.
+        """
+        with self._writing:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            body = encode(rows)
+            if self.path.exists():
+                before = self.path.read_bytes()
+                if before == body:
+                    return
+                self._remember(before)
+            draft = write_draft(self.path, body)
+            try:
+                draft.replace(self.path)
+            except BaseException:
+                draft.unlink(missing_ok=True)
+                raise
+            sync(self.path.parent)
+
+    def history(self) -> list[Path]:
+        """What it was, the newest last."""
+        return sorted(self._history.glob("*.json"))
+
+    @property
+    def _history(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.d")
+
+    def _remember(self, body: bytes) -> None:
+        self._history.mkdir(mode=0o700, exist_ok=True)
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._wall()))
+        taken = len(list(self._history.glob(f"{stamp}-*.json")))
+        (self._history / f"{stamp}-{taken:03}.json").write_bytes(body)
+        for old in self.history()[:-KEPT]:
+            old.unlink(missing_ok=True)
