@@ -65,7 +65,6 @@ def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
         for place in (
             ("serve",),
             *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases")),
-            ("router", "class"),
             *(("tier", index, "name") for index in range(max(len(file.tier), 1))),
         )
     )
@@ -80,6 +79,7 @@ def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
         for place, model in enumerate(key.models):
-            if model != "*" and model not in names and model not in file.alias and all_known:
+            is_class_known = not doc.is_spoiled(("router", "class", model.removeprefix("auto:")))
+            if model != "*" and model not in names and model not in file.alias and all_known and is_class_known:
                 hint = did_you_mean(model, names)
                 doc.problem((*path, "models", place), f"no serve has the name '{model[:64]}'{hint}")
