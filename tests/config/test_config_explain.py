@@ -20,6 +20,7 @@ from stoker.config.load import load
 from stoker.config.render import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
+from stoker.domain.routing import Breaker, Router
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ allowed_hosts = ["box.lan"]
 allowed_origins = ["https://chat.lan"]
 keys = [
   { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, legacy = "refuse" },
-  { name = "me", value = "file:me.key" },
+  { name = "me", value = "file:me.key", cloud = false, models = ["auto:planning", "near", "a"] },
 ]
 [paths]
 state = "state"
@@ -116,6 +117,32 @@ hosts = ["img.example.com", "*.cdn.example.com"]
 max_bytes = "5MiB"
 timeout = "2.5s"
 most = 3
+[router]
+profile_path = "quality/profile.json"
+high_risk = ["planning", "contracts"]
+allow_cloud = false
+cloud_classes = ["chat", "contracts"]
+breaker_failures = 2
+breaker_window = "1m"
+breaker_cool_down = "5s"
+[router.class.contracts]
+words = ["clause", "party of the first part"]
+tier = "far"
+[router.class.planning]
+[[tier]]
+name = "near"
+serve = "a"
+verify = "observe"
+verify_class = { contracts = "hold-all", json-extract = "off" }
+classes = ["planning", "contracts"]
+[[tier]]
+name = "far"
+base_url = "https://api.example.com/v1"
+dialect = "messages"
+key = "env:STOKER_TEST_KEY"
+model = "vendor/big-model"
+max_active = 7
+cost = { input = 3, output = 15.5 }
 """ % ("ab" * 32)
 
 
@@ -142,7 +169,7 @@ class TestShow:
     def test_a_secret_is_shown_as_its_source(self, full: Settings) -> None:
         text = to_toml(full)
         assert SECRET not in text + repr(full)
-        assert text.count('"env:STOKER_TEST_KEY"') == 2
+        assert text.count('"env:STOKER_TEST_KEY"') == 3
         assert '"file:me.key"' in text
 
     def test_what_looks_like_a_secret_is_hidden_and_warned_about(self, loaded: Loaded) -> None:
@@ -170,7 +197,7 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        unwritten = {"directory", "die_with_parent", "tuning", "asks_dialects"}
+        unwritten = {"directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (
@@ -183,6 +210,10 @@ class TestShow:
         assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
+        breaker = {f"breaker_{name}" for name in Breaker.__struct_fields__}
+        routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker"}
+        assert routed == known["RouterTable"] == set(shown["router"])
+        assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeTable"] - in_any == {"extends", "abstract"}
 
@@ -213,9 +244,12 @@ KEYS = [
         "[slots.g]": "SlotTable",
         "[[serve]]": "ServeTable",
         "[media]": "MediaTable",
+        "[router]": "RouterTable",
+        "[router.class.planning]": "ClassTable",
+        "[[tier]]": "TierTable",
     }.items()
     for key in schema()["$defs"][table]["properties"]
-    if (section, key) != ("[front_door]", "keys")  # beside its own rows it would be no TOML
+    if (section, key) not in (("[front_door]", "keys"), ("[router]", "class"))  # beside their rows that is no TOML
 ]
 
 
@@ -331,6 +365,10 @@ class TestInStep:
             ("## [gate.NAME]", "GateTable"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),
+            ("## [router]", "RouterTable"),
+            ("### [router.class.NAME]", "ClassTable"),
+            ("## [[tier]]", "TierTable"),
+            ("### `cost`", "CostTable"),
         ],
     )
     def test_the_page_has_every_key_with_its_default(self, heading: str, table: str) -> None:

@@ -58,7 +58,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         "key 'serve[slow].extends': there is no serve 'fats'; did you mean 'fast'?",
         "key 'serve[slow].port': is too large: at most 65535",
         "key 'serve[slow].cmd': {modle} is not filled in; did you mean '{model}'?",
-        "key 'tier': not in this version: cloud tiers",
+        "key 'tier[cloud]': tier 'cloud' has no `serve` and no `base_url`: who answers?",
     ]
     found = problems(TWELVE)
     assert [int(problem.partition(":")[0]) for problem in found] == marked
@@ -107,7 +107,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
         ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
-        ("[router]", "1: key 'router': not in this version: choosing a model by the task"),
+        ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or take this section out"),
         ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
         ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is no number with a unit"),
         ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),

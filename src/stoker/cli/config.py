@@ -30,9 +30,14 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         return
     for warning in found:
         terminal.note(f"warning: {warning}")
-    count = len(settings.serves)
-    terminal.say(f"{settings.source}: no problems; {count} serve{'' if count == 1 else 's'}")
+    serves = sum(not serve.from_tier for serve in settings.serves)
+    counts = [_count(serves, "serve"), *([_count(len(settings.router.tiers), "tier")] if settings.router else ())]
+    terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
     terminal.say(f"next: stoker up --config {settings.source}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @app.command()

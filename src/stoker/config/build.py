@@ -15,6 +15,7 @@ from stoker.config.inherit import Entry
 from stoker.config.media import build_media
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.positions import Path as KeyPath
+from stoker.config.router import build_router
 from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.secrets import read_secret
 from stoker.config.translation import build_translation
@@ -68,11 +69,14 @@ def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, sou
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
+    serves = tuple(_serve(entry, secrets.get(entry.at(doc, "key")), directory, Path(paths.vault)) for entry in real)
+    profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
+    clouds = {serve.name for serve in serves if serve.translation.cloud}
     return Settings(
         front_door=_front_door(file, secrets),
         paths=paths,
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
-        serves=tuple(_serve(entry, secrets.get(entry.at(doc, "key")), directory, Path(paths.vault)) for entry in real),
+        serves=serves,
         source=str(source),
         warm=WarmPool(**file.warm.model_dump()),
         watchdog=Watchdog(**file.watchdog.model_dump()),
@@ -80,6 +84,7 @@ def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, sou
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
         media=build_media(file.media),
+        router=build_router(file.router, file.tier, clouds, profile),
     )
 
 
@@ -109,6 +114,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
             max_active=key.max_active,
             models=tuple(key.models),
             legacy=key.legacy,
+            cloud=key.cloud,
         )
         for index, key in enumerate(door.keys)
     )
@@ -216,6 +222,7 @@ def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Se
         min_tokens_per_second=table.min_tokens_per_second,
         source=table.source,
         sha256=dict(table.sha256),
+        from_tier=entry.section == "tier",
     )
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from difflib import get_close_matches
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from stoker.config.paths import absolute
 from stoker.config.rules import is_loopback
 from stoker.domain.access import Settings
+from stoker.domain.routing import Router
 from stoker.domain.serve import Driver, Secret, Serve
+from stoker.domain.task import CLASSES
+from stoker.domain.tier import Cost
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
@@ -22,6 +26,8 @@ def warnings(settings: Settings) -> list[str]:
     found = [*_door(settings), *_secret_files(settings), *_slots(settings)]
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    if settings.router is not None:
+        found += _routing(settings.router, settings.serves)
     if not settings.serves:
         found.append("there is no [[serve]]: nothing can be asked for; `stoker init` shows what one looks like")
     return found
@@ -113,6 +119,38 @@ def _serve(serve: Serve) -> Iterator[str]:
     for words in (serve.cmd or (), serve.extra_args):
         for option in secret_words(words).values():
             yield f"the value of {option} stands in the file itself: give it as `key` and write {option} {{key}}"
+
+
+def _routing(router: Router, serves: Sequence[Serve]) -> Iterator[str]:
+    by_name = {serve.name: serve for serve in serves}
+    for tier in router.tiers:
+        yield from (f"tier '{tier.name}': {text}" for text in _tier(by_name[tier.serve]))
+    for first, second in pairwise(router.tiers):
+        if _is_dearer(first.cost, second.cost):
+            yield (
+                f"tier '{first.name}' costs more than '{second.name}', which stands after it: "
+                "tiers are tried from the first to the last; put the cheaper one first"
+            )
+    for one in router.classes:
+        if one.name not in CLASSES and (near := get_close_matches(one.name, CLASSES, n=1, cutoff=0.85)):
+            yield f"router.class '{one.name}' is a class of its own; the built-in one is called '{near[0]}'"
+    unserved = [name for name in router.known if not any(router.permits(tier, name) for tier in router.tiers)]
+    if unserved:
+        yield f"router: no tier may serve {', '.join(unserved)}: requests of these classes are refused"
+    if not router.high_risk:
+        yield "router: high_risk is empty: a local tier of which nothing was measured may serve every class"
+
+
+def _tier(serve: Serve) -> Iterator[str]:
+    if serve.needs_force:
+        yield f"its serve '{serve.name}' is {serve.status.value}: it is never started without --force"
+    if serve.from_tier and serve.key is not None and (serve.base_url or "").startswith("http:"):
+        yield f"{serve.base_url} is not encrypted: who is on the way reads the key and the prompts"
+
+
+def _is_dearer(cost: Cost, other: Cost) -> bool:
+    """In one of the two, and cheaper in none."""
+    return cost != other and cost.input >= other.input and cost.output >= other.output
 
 
 def _needs_weights(serve: Serve) -> bool:

@@ -67,8 +67,8 @@ def _sentence(path: Path, finding: ErrorDetails) -> str:
 
 
 def _wants_list(path: Path, given: str) -> str:
-    if path == ("serve",):
-        return f"must be rows, not {given}: write [[serve]] with double brackets"
+    if path in (("serve",), ("tier",)):
+        return f"must be rows, not {given}: write [[{path[0]}]] with double brackets"
     return f"must be a list in brackets, not {given}"
 
 
@@ -126,7 +126,10 @@ def _homes() -> dict[str, str]:
         "warm.": ("warm",),
         "watchdog.": ("watchdog",),
         "conversations.": ("conversations",),
+        "router.": ("router",),
     }.items():
         for key in keys_of(path):
             homes.setdefault(key, []).append(f"{title}{key}")
+    for key in keys_of(("tier", 0)):  # what a tier shares with a serve is sooner meant for the serve
+        homes.setdefault(key, [f"tier.{key}"])
     return {key: places[0] for key, places in homes.items() if len(places) == 1}

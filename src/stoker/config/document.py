@@ -25,7 +25,9 @@ class Document:
             raise ConfigError([f"{shown}:1: not TOML: nested too deep"]) from None
         except ValueError as error:  # TOMLDecodeError, and what int() and the date types refuse
             raise ConfigError([_syntax(error, text, shown)]) from None
-        self._titles: dict[Path, str] = {("serve", i): _title(row) for i, row in enumerate(_rows(self.raw, "serve"))}
+        self._titles: dict[Path, str] = {
+            (section, i): _title(row) for section in ("serve", "tier") for i, row in enumerate(_rows(self.raw, section))
+        }
         front_door = self.raw.get("front_door")
         if isinstance(front_door, dict):
             for i, row in enumerate(_rows(front_door, "keys")):

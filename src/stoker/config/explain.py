@@ -12,6 +12,7 @@ from typing import Any
 from stoker.config.caution import secret_variable, secret_words
 from stoker.config.caution import warnings as warnings  # the four questions are asked here
 from stoker.config.render import render
+from stoker.config.router import show_router, show_tier
 from stoker.config.schema import File
 from stoker.config.translation import show_translation
 from stoker.config.units import show_duration, show_size
@@ -28,17 +29,20 @@ def show(settings: Settings) -> dict[str, object]:
     Environment values and arguments that look like secrets are shown as `***`.
     """
     slots = {slot.name: _slot(slot) for slot in settings.slots}
+    router, serves = settings.router, {serve.name: serve for serve in settings.serves}
     shown = {
         "front_door": _front_door(settings.front_door),
         "paths": _paths(settings.paths),
         "slots": slots,
-        "serve": [_serve(serve) for serve in settings.serves],
+        "serve": [_serve(serve) for serve in settings.serves if not serve.from_tier],
         "warm": _warm(settings.warm),
         "watchdog": _watchdog(settings.watchdog),
         "conversations": _conversations(settings.conversations),
         "gate": {gate.name: _gate(gate) for gate in settings.gates},
         "alias": {alias.name: _alias(alias) for alias in settings.aliases},
         "media": _media(settings.media),
+        "router": None if router is None else show_router(router),
+        "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
     return _given(shown)
 
@@ -100,6 +104,7 @@ def _key(key: Key) -> dict[str, Any]:
         "max_active": key.max_active,
         "models": list(key.models),
         "legacy": key.legacy,
+        "cloud": key.cloud,
     }
 
 

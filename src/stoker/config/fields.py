@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from stoker.config import checks, later, units
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.tier import Verify
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
 DRIVERS = ("process", "compose", "systemd", "external")
@@ -23,6 +24,8 @@ TOOL_IDS = ("any", "short")
 LEGACY = ("answer", "refuse")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
+CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+VERIFY = tuple(mode.value for mode in Verify)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
 
@@ -48,6 +51,8 @@ LimitWord = Annotated[str, BeforeValidator(checks.one_of(LIMITS)), _schema(enum=
 LegacyWord = Annotated[str, BeforeValidator(checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]
 AuthWord = Annotated[str, BeforeValidator(checks.one_of(AUTH)), _schema(enum=list(AUTH))]
+CloudDialectWord = Annotated[str, BeforeValidator(checks.one_of(CLOUD_DIALECTS)), _schema(enum=list(CLOUD_DIALECTS))]
+VerifyWord = Annotated[str, BeforeValidator(checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
 StatusWord = Annotated[str, BeforeValidator(checks.status), _schema(pattern=STATUS_FORM)]
 
 Sha256 = Annotated[str, BeforeValidator(checks.sha256), _schema(pattern="^[0-9a-fA-F]{64}$")]

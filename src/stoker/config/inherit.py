@@ -18,7 +18,7 @@ _OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One [[serve]] with everything that it inherits."""
+    """One [[serve]] with everything that it inherits, or the serve that a cloud tier is."""
 
     index: int
     table: ServeTable
@@ -26,6 +26,8 @@ class Entry:
     """Its own row, its parent's, and so on."""
     is_whole: bool = True
     """False: a parent could not be found, so nothing can be said to be missing."""
+    section: str = "serve"
+    """`tier` for a cloud, which is written as one."""
 
     @property
     def name(self) -> str:
@@ -57,10 +59,10 @@ class Entry:
     def at(self, doc: Document, key: str) -> Path:
         """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""
         for index in self.chain:
-            path = ("serve", index, key)
+            path = (self.section, index, key)
             if (key not in _OWN or index == self.index) and (doc.holds(path) or doc.is_spoiled(path)):
                 return path
-        return ("serve", self.index, key)
+        return (self.section, self.index, key)
 
     def gives(self, doc: Document, key: str) -> bool:
         """Whether `key` was given, here or in a parent, and was right by itself."""

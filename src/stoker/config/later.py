@@ -6,8 +6,7 @@ An entry goes when its feature comes.
 from __future__ import annotations
 
 KEYS: dict[tuple[str, str], str] = {
-    ("", "router"): "choosing a model by the task",
-    ("", "tier"): "cloud tiers",
+    ("router", "exploration"): "trying tiers that are not the first choice",
 }
 """(section, key) to what it is for. The section is the first key of the path, empty at the top."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stoker.config.build import build, read_secrets
 from stoker.config.check import check
+from stoker.config.clouds import cloud_entries
 from stoker.config.document import Document
 from stoker.config.inherit import inherit
 from stoker.config.paths import default_config
@@ -44,7 +45,7 @@ def load(path: Path) -> Settings:
     """
     doc = Document(_text(path), str(path))
     file = check(doc)
-    entries = inherit(doc, file)
+    entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
     secrets = read_secrets(doc, file, entries, source.parent)

@@ -1,47 +1,97 @@
-"""One namespace for the `model` field: the names of serves, their served names, their aliases, and what is reserved."""
+"""One namespace for the `model` field: the names of serves, their served names, their aliases, tiers, and what is
+reserved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
 from stoker.config.positions import Path
+from stoker.config.router import TierTable
+from stoker.config.schema import File, ServeTable
+from stoker.domain.routing import AUTO
+from stoker.domain.task import CLASSES
 
 
-def model_names(entries: list[Entry]) -> set[str]:
-    """Everything that a client may write into `model`."""
-    return {name for entry in entries if not entry.table.abstract for name, _ in _names(entry)}
+class Claim(NamedTuple):
+    """Somebody wants a name."""
+
+    name: str
+    place: Path
+    owner: Path
+    """The row that the name will mean."""
+    title: str
+    """What messages call the owner."""
 
 
-def check_names(doc: Document, entries: list[Entry]) -> None:
-    """Missing names, names that two serves want, and reserved ones. Twice within one serve is fine."""
-    owners: dict[str, tuple[Entry, Path]] = {}
+def model_names(entries: list[Entry], tiers: Sequence[TierTable]) -> set[str]:
+    """Everything that a client may write into `model`, but for what is reserved."""
+    real = [entry for entry in entries if not entry.table.abstract]
+    return {claim.name for claim in _claims(real, tiers)}
+
+
+def auto_names(file: File) -> list[str]:
+    """What is reserved and can be asked for: `auto` and `auto:CLASS`, where there are tiers."""
+    classes = dict.fromkeys((*CLASSES, *file.router.class_))
+    return [AUTO, *(f"{AUTO}:{name}" for name in classes)] if file.tier else []
+
+
+def is_reserved(name: str) -> bool:
+    return name == AUTO or name.startswith(f"{AUTO}:")
+
+
+def check_names(doc: Document, entries: list[Entry], tiers: Sequence[TierTable]) -> None:
+    """Missing names, and for each name that somebody wants:
+
+    1. it is reserved
+    2. an earlier tier has it
+    3. it already means another serve or tier; twice within one serve is fine, a tier of that serve included
+    """
+    _check_missing(doc, "serve", [entry.table for entry in entries if entry.section == "serve"])
+    _check_missing(doc, "tier", tiers)
+    owners: dict[str, Claim] = {}
+    rows: dict[str, Path] = {}
+    for claim in _claims(entries, tiers):
+        shown = claim.name[:64]
+        if is_reserved(claim.name):  # 1
+            doc.problem(claim.place, f"'{shown}' is reserved for routing; choose another name")
+        elif claim.place[0] == "tier" and rows.setdefault(claim.name, claim.place) != claim.place:  # 2
+            doc.problem(claim.place, f"line {doc.line(rows[claim.name])} has a tier of this name too")
+        elif (first := owners.setdefault(claim.name, claim)).owner != claim.owner:  # 3
+            doc.problem(
+                claim.place,
+                f"'{shown}' already means {first.title} (line {doc.line(first.place)}); "
+                "names, served names, aliases and tiers share one namespace",
+            )
+
+
+def _check_missing(doc: Document, section: str, rows: Sequence[ServeTable | TierTable]) -> None:
+    for index, row in enumerate(rows):
+        if row.name is None and not doc.is_spoiled((section, index, "name")):
+            doc.problem((section, index), f"`name` is missing; every [[{section}]] needs one")
+
+
+def _claims(entries: list[Entry], tiers: Sequence[TierTable]) -> Iterator[Claim]:
+    rows: dict[str, Path] = {}
     for entry in entries:
-        path = ("serve", entry.index)
-        if entry.table.name is None and not doc.is_spoiled((*path, "name")):
-            doc.problem(path, "`name` is missing; every [[serve]] needs one")
-        for name, place in _names(entry):
-            if name == "auto" or name.startswith("auto:"):
-                doc.problem(place, f"'{name[:64]}' is reserved for routing; choose another name")
-            elif name not in owners:
-                owners[name] = (entry, place)
-            elif owners[name][0] is not entry:
-                other, theirs = owners[name]
-                doc.problem(
-                    place,
-                    f"'{name[:64]}' already means serve '{other.name}' (line {doc.line(theirs)}); "
-                    "names, served names and aliases share one namespace",
-                )
+        if entry.section == "serve":
+            rows.setdefault(entry.name, ("serve", entry.index))
+            yield from _own(entry)
+    for index, tier in enumerate(tiers):
+        path: Path = ("tier", index)
+        if tier.name:
+            yield Claim(tier.name, (*path, "name"), rows.get(tier.serve or "", path), f"tier '{tier.name}'")
 
 
-def _names(entry: Entry) -> Iterator[tuple[str, Path]]:
-    table, path = entry.table, ("serve", entry.index)
+def _own(entry: Entry) -> Iterator[Claim]:
+    table, path, title = entry.table, ("serve", entry.index), f"serve '{entry.name}'"
     if table.name:
-        yield table.name, (*path, "name")
+        yield Claim(table.name, (*path, "name"), path, title)
     if table.served_name:
-        yield table.served_name, (*path, "served_name")
+        yield Claim(table.served_name, (*path, "served_name"), path, title)
     elif entry.served_name != entry.name:
-        yield entry.served_name, (*path, "model")
+        yield Claim(entry.served_name, (*path, "model"), path, title)
     for place, alias in enumerate(table.aliases):
-        yield alias, (*path, "aliases", place)
+        yield Claim(alias, (*path, "aliases", place), path, title)

@@ -40,7 +40,7 @@ def _is_section(path: tuple[str, ...], value: Any) -> bool:
     """Tables get a header near the top; inside a row they stay on one line."""
     if isinstance(value, list):
         return bool(value) and all(isinstance(item, Mapping) for item in value)
-    return isinstance(value, Mapping) and path[:1] != ("serve",)
+    return isinstance(value, Mapping) and path[:1] not in (("serve",), ("tier",))
 
 
 def _key(key: str) -> str:

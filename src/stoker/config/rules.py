@@ -1,10 +1,11 @@
 """What no single key can tell. Each rule is a question to the whole file; what it finds goes to the document.
 
 access     who gets in: host and keys                              (here)
-names      one namespace for serves, served names and aliases      (naming)
+names      one namespace for serves, their names, and tiers         (naming)
 serves     what one serve must and must not have                   (serving)
 places     ports, slots and their budgets                          (placing)
 gates      aliases that move, and what they are held to            (gating)
+routing    tiers, classes, and what they name                      (routing)
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import ipaddress
 from stoker.config.document import Document
 from stoker.config.gating import check_gates
 from stoker.config.inherit import Entry
-from stoker.config.naming import check_names, model_names
+from stoker.config.naming import auto_names, check_names, model_names
 from stoker.config.nearest import did_you_mean
 from stoker.config.placing import check_places
+from stoker.config.routing import check_routing
 from stoker.config.schema import File
 from stoker.config.serving import check_serves
 
@@ -25,10 +27,11 @@ def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
     """All rules. Raises nothing; what was already found wrong is not reported again."""
     _check_door(doc, file)
     _check_keys(doc, file, entries)
-    check_names(doc, entries)
+    check_names(doc, entries, file.tier)
     check_serves(doc, entries)
     check_places(doc, file, entries)
-    check_gates(doc, file.gate, file.alias, entries)
+    check_gates(doc, file, entries)
+    check_routing(doc, file, entries)
 
 
 def is_loopback(host: str) -> bool:
@@ -56,10 +59,14 @@ def _check_door(doc: Document, file: File) -> None:
 
 
 def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
-    names = model_names(entries)
+    names = {*model_names(entries, file.tier), *auto_names(file)}
     all_known = not any(
-        doc.is_spoiled(("serve", *place))
-        for place in ((), *((entry.index, key) for entry in entries for key in ("name", "served_name", "aliases")))
+        doc.is_spoiled(place)
+        for place in (
+            ("serve",),
+            *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases")),
+            *(("tier", index, "name") for index in range(max(len(file.tier), 1))),
+        )
     )
     seen: dict[str, int] = {}
     for index, key in enumerate(file.front_door.keys):
@@ -72,6 +79,7 @@ def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
         for place, model in enumerate(key.models):
-            if model != "*" and model not in names and model not in file.alias and all_known:
+            is_class_known = not doc.is_spoiled(("router", "class", model.removeprefix("auto:")))
+            if model != "*" and model not in names and model not in file.alias and all_known and is_class_known:
                 hint = did_you_mean(model, names)
                 doc.problem((*path, "models", place), f"no serve has the name '{model[:64]}'{hint}")

@@ -46,6 +46,7 @@ from stoker.config.fields import (
 )
 from stoker.config.gates import AliasTable, GateTable
 from stoker.config.media import MediaTable
+from stoker.config.router import RouterTable, TierTable
 from stoker.config.section import Section, setting
 from stoker.config.translation import TranslationTable
 
@@ -61,6 +62,7 @@ class KeyTable(Section):
     legacy: LegacyWord | None = setting(
         None, "Requests of Ollama's API: `answer` or `refuse`. Default: as `[front_door]`."
     )
+    cloud: bool = setting(True, "Whether its requests may go to serves and tiers that somebody else runs.")
 
 
 class FrontDoorTable(Section):
@@ -313,3 +315,5 @@ class File(Section):
     gate: dict[str, GateTable] = setting({}, "What a model has to prove: `[gate.NAME]`.")
     alias: dict[str, AliasTable] = setting({}, "Names that a promotion moves from serve to serve: `[alias.NAME]`.")
     media: MediaTable = setting(MediaTable(), "Images that requests give by their address.")
+    router: RouterTable = setting(RouterTable(), "How a request that names a task instead of a model is routed.")
+    tier: list[TierTable] = setting([], "Ways to have a task done, the cheapest first: one `[[tier]]` each.")

@@ -7,9 +7,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
-def setting(default: Any, meaning: str) -> Any:
-    """A key of the file. None: it may be left out, and the meaning says what happens then."""
-    return Field(default=default, description=meaning, validate_default=default is not None)
+def setting(default: Any, meaning: str, alias: str | None = None) -> Any:
+    """A key of the file. None: it may be left out, and the meaning says what happens then.
+
+    `alias`: what the file calls it, where Python has other plans for the word.
+    """
+    return Field(default=default, description=meaning, validate_default=default is not None, alias=alias)
 
 
 class Section(BaseModel):

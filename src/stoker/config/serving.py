@@ -194,10 +194,18 @@ def _check_engine(doc: Document, entry: Entry) -> None:
 
 def _check_fallbacks(doc: Document, entries: list[Entry]) -> None:
     """Each names a serve that is there, and following them comes to an end."""
-    known = {entry.name: entry for entry in entries if not entry.table.abstract}
+    known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
+    clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():
         seen, one = [entry.name], entry
         while (name := one.table.fallback) is not None:
+            if name in clouds:
+                if one is entry:
+                    doc.problem(
+                        entry.at(doc, "fallback"),
+                        f"'{name[:64]}' is a cloud tier: what goes there is the router's choice, never a fallback's",
+                    )
+                break
             if name not in known:
                 if one is entry:
                     doc.problem(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
+from stoker.domain.routing import Router
 from stoker.domain.serve import Secret, Serve, Slot
 
 
@@ -28,6 +29,8 @@ class Key:
     models: tuple[str, ...] = ("*",)
     legacy: str | None = None
     """`answer` or `refuse`: requests of an older API; None: as the front door does."""
+    cloud: bool = True
+    """Whether its requests may go to what somebody else runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +139,5 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     media: Media = Media()
+    router: Router | None = None
+    """None: no tier is configured, so nothing is routed."""

@@ -146,7 +146,7 @@ class Slot:
 IN_PLACE = frozenset(
     ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
      "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
-     "min_tokens_per_second", "translation")
+     "min_tokens_per_second", "translation", "from_tier")
 )  # fmt: skip
 
 
@@ -230,9 +230,13 @@ class Serve:
     sha256: Mapping[str, str] = field(default_factory=dict)
     """File name (of `model` or its parts) to the hex digest that it must have."""
 
+    from_tier: bool = False
+    """It was written as a cloud tier: its served name is its vendor's word, which two tiers may share."""
+
     def names(self) -> tuple[str, ...]:
-        """Every model name that means this serve: its own, the served one, the aliases."""
-        return tuple(dict.fromkeys((self.name, self.served_name or self.name, *self.aliases)))
+        """Every model name that means this serve: its own, the served one (not of a cloud tier), the aliases."""
+        served = self.name if self.from_tier else self.served_name or self.name
+        return tuple(dict.fromkeys((self.name, served, *self.aliases)))
 
     def launches_like(self, other: Serve) -> bool:
         """Whether a running `other` is still right for this configuration."""

@@ -8,7 +8,7 @@ import pytest
 
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
-from stoker.domain.serve import Secret, Serve
+from stoker.domain.serve import Secret, Serve, Translation
 from stoker.request.accept.door import MAX_WELCOME, Caller, Door, require
 
 LOCAL = {b"host": b"localhost:8000"}
@@ -178,3 +178,17 @@ def test_a_key_may_list_models_by_any_of_their_names() -> None:
     assert all(Caller(key(models=(name,))).may_use(serve) for name in ("fast", "spark", "gpt", "*"))
     assert not Caller(key(models=("other",))).may_use(serve)
     assert not Caller(key(models=())).may_use(serve)
+
+
+def test_a_key_without_cloud_does_not_see_what_somebody_else_runs() -> None:
+    ours, theirs = Serve("fast"), Serve("far", translation=Translation(cloud=True))
+    here = Caller(key(cloud=False, models=("*",)))
+    assert (here.may_use(ours), here.may_use(theirs)) == (True, False)
+    assert not Caller(key(cloud=False, models=("far",))).may_use(theirs)
+    assert Caller(key(models=("far",))).may_use(theirs)
+
+
+def test_a_cloud_tier_is_asked_for_by_its_own_name_alone() -> None:
+    tier = Serve("cloud", served_name="vendor/big", from_tier=True)
+    assert Caller(key(models=("cloud",))).may_use(tier)
+    assert not Caller(key(models=("vendor/big",))).may_use(tier)

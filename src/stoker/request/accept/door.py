@@ -42,7 +42,9 @@ class Caller:
         self.active -= 1
 
     def may_use(self, serve: Serve) -> bool:
-        """Whether any of a serve's names is on the key's list."""
+        """Whether any of a serve's names is on the key's list, and its requests may go to whoever runs it."""
+        if serve.translation.cloud and not self.key.cloud:
+            return False
         return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
 
 

@@ -1,0 +1,147 @@
+"""`[router]`, `[router.class.NAME]` and `[[tier]]`: requests that name a task instead of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from stoker.config.fields import BaseUrl, CloudDialectWord, Count, Name, ServedName, SomeDuration, Text, VerifyWord
+from stoker.config.section import Section, setting
+from stoker.config.units import show_duration
+from stoker.domain.routing import Breaker, Router, TaskClass
+from stoker.domain.serve import Serve
+from stoker.domain.task import HIGH_RISK
+from stoker.domain.tier import Cost, Tier, Verify
+
+Price = Annotated[float, Field(ge=0, le=1_000_000)]
+Concurrency = Annotated[int, Field(ge=1, le=4096)]
+
+
+class ClassTable(Section):
+    """A class of tasks of one's own, or what is to be changed of a built-in one."""
+
+    words: list[Text] = setting(
+        [], "Words and phrases that speak for it, in any case; a built-in class keeps its own rules beside them."
+    )
+    tier: Name | None = setting(None, "The specialist: the tier to prefer for it, where it may serve it.")
+
+
+class RouterTable(Section):
+    """How a request that names a task instead of a model is routed."""
+
+    profile_path: Text | None = setting(
+        None, "The quality profile: what was measured. Left out: the built-in cautious one."
+    )
+    high_risk: list[Text] = setting(
+        list(HIGH_RISK), "Classes that a local tier serves only where it was measured to be good enough."
+    )
+    allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
+    cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used; `"*"` is all of them.')
+    breaker_failures: Count = setting(5, "Failures within `breaker_window`, after which a tier is left alone.")
+    breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
+    breaker_cool_down: SomeDuration = setting("20s", "How long it is left alone before one request tries it again.")
+    class_: dict[str, ClassTable] = setting(
+        {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
+    )
+
+
+class CostTable(Section):
+    """Money per million tokens, in whatever currency all tiers share."""
+
+    input: Price | None = setting(None, "Required. For a million tokens of prompts.")
+    output: Price | None = setting(None, "Required. For a million tokens of answers.")
+
+
+class TierTable(Section):
+    """One way to have a task done: a serve of this file, or somebody else's cloud."""
+
+    name: Name | None = setting(None, "Required. The logical name; it may be the serve's own.")
+    serve: Name | None = setting(None, "The serve that answers. Left out: a cloud does, at `base_url`.")
+    base_url: BaseUrl | None = setting(None, 'Where the cloud answers: `"https://api.example.com/v1"`.')
+    dialect: CloudDialectWord | None = setting(
+        None, "What the cloud speaks: `chat`, `messages` or `responses`. Default: `chat`."
+    )
+    key: Text | None = setting(None, "The key that the cloud wants: `env:NAME` or `file:PATH`.")
+    model: ServedName | None = setting(None, "Required for a cloud. What it calls the model.")
+    max_active: Concurrency | None = setting(None, "Requests in flight at a cloud at most. Default: 64.")
+    cost: CostTable | None = setting(
+        None, "What it costs: `{ input = 3.0, output = 15.0 }`. Required for a cloud; a local one is free if left out."
+    )
+    verify: VerifyWord | None = setting(
+        None,
+        "What is checked of an answer before the client gets it: `off`, `observe`, `hold-tools` or `hold-all`. "
+        "Default: `hold-tools`; for a cloud `off`.",
+    )
+    verify_class: dict[str, VerifyWord] = setting({}, 'Where a class wants it otherwise: `{ planning = "hold-all" }`.')
+    classes: list[Text] = setting(["*"], 'The classes that it may serve at all; `"*"` is all of them.')
+
+
+def build_router(
+    table: RouterTable, rows: Iterable[TierTable], clouds: Iterable[str], profile_path: str | None
+) -> Router | None:
+    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs."""
+    tiers = tuple(_tier(row, row.serve is None or row.serve in clouds) for row in rows)
+    if not tiers:
+        return None
+    return Router(
+        tiers=tiers,
+        high_risk=tuple(dict.fromkeys(table.high_risk)),
+        classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
+        allow_cloud=table.allow_cloud,
+        cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
+        breaker=Breaker(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
+        profile_path=profile_path,
+    )
+
+
+def _tier(row: TierTable, cloud: bool) -> Tier:
+    name, cost = str(row.name), row.cost
+    return Tier(
+        name=name,
+        serve=row.serve or name,
+        cloud=cloud,
+        cost=Cost() if cost is None else Cost(cost.input or 0.0, cost.output or 0.0),
+        verify=Verify(row.verify) if row.verify is not None else Verify.OFF if cloud else Verify.HOLD_TOOLS,
+        verify_class={name: Verify(mode) for name, mode in row.verify_class.items()},
+        classes=tuple(dict.fromkeys(row.classes)),
+    )
+
+
+def show_router(router: Router) -> dict[str, Any]:
+    """As `[router]` would say it."""
+    classes = {one.name: {"words": list(one.words), "tier": one.tier} for one in router.classes}
+    return {
+        "profile_path": router.profile_path,
+        "high_risk": list(router.high_risk),
+        "allow_cloud": router.allow_cloud,
+        "cloud_classes": list(router.cloud_classes),
+        "breaker_failures": router.breaker.failures,
+        "breaker_window": show_duration(router.breaker.window),
+        "breaker_cool_down": show_duration(router.breaker.cool_down),
+        "class": classes or None,
+    }
+
+
+def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:
+    """As a `[[tier]]` would say it; a cloud's serve is shown here and nowhere else."""
+    serve = serves[tier.serve]
+    return {
+        "name": tier.name,
+        **(_cloud(serve) if serve.from_tier else {"serve": tier.serve}),
+        "cost": {"input": tier.cost.input, "output": tier.cost.output},
+        "verify": tier.verify.value,
+        "verify_class": {name: mode.value for name, mode in tier.verify_class.items()},
+        "classes": list(tier.classes),
+    }
+
+
+def _cloud(serve: Serve) -> dict[str, Any]:
+    return {
+        "base_url": serve.base_url,
+        "dialect": next(iter(serve.dialects)).value,
+        "key": serve.key.source if serve.key else None,
+        "model": serve.served_name,
+        "max_active": serve.max_active,
+    }

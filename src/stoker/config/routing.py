@@ -1,0 +1,129 @@
+"""Tiers, classes, and what they name: what no single key can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from stoker.config import checks
+from stoker.config.document import Document
+from stoker.config.inherit import Entry
+from stoker.config.nearest import did_you_mean
+from stoker.config.positions import Path
+from stoker.config.router import TierTable
+from stoker.config.schema import File
+from stoker.config.translation import build_translation
+from stoker.domain.routing import ANY, listed
+from stoker.domain.task import CLASSES
+
+_OF_A_CLOUD = ("base_url", "dialect", "key", "model", "max_active")
+
+
+def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
+    """Each tier is one thing and says what it costs; every class and every tier that is named is there."""
+    serves = {entry.name: entry for entry in entries if entry.section == "serve" and not entry.table.abstract}
+    for index, tier in enumerate(file.tier):
+        path: Path = ("tier", index)
+        _check_source(doc, path, tier, serves, all_known=_knows_serves(doc, entries))
+        _check_cost(doc, path, tier, serves)
+    if not file.tier and doc.holds(("router",)) and not doc.is_spoiled(("tier",)):
+        doc.problem(("router",), "there is no [[tier]] to choose from; add one, or take this section out")
+    _check_specialists(doc, file)
+    _check_classes(doc, file)
+
+
+def _check_source(doc: Document, path: Path, tier: TierTable, serves: dict[str, Entry], all_known: bool) -> None:
+    """1. A serve: it is there, and has its own keys. 2. A cloud: it says which model. 3. Neither."""
+    title = f"tier '{(tier.name or '')[:64]}'"
+    if tier.serve is not None:  # 1
+        if tier.serve not in serves and all_known:
+            doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
+        for key in _OF_A_CLOUD:
+            if doc.holds((*path, key)):
+                doc.problem(
+                    (*path, key), f"is for a cloud, and {title} is serve '{tier.serve}'; take one of the two out"
+                )
+    elif tier.base_url is not None:  # 2
+        if tier.model is None and not doc.is_spoiled((*path, "model")):
+            doc.problem(path, f"{title} has no `model`: what does the cloud call it?")
+    elif not any(doc.is_spoiled((*path, key)) for key in ("serve", "base_url")):  # 3
+        doc.problem(path, f"{title} has no `serve` and no `base_url`: who answers?")
+
+
+def _check_cost(doc: Document, path: Path, tier: TierTable, serves: dict[str, Entry]) -> None:
+    if tier.cost is not None:
+        for key in ("input", "output"):
+            if getattr(tier.cost, key) is None and not doc.is_spoiled((*path, "cost", key)):
+                doc.problem((*path, "cost"), f"`{key}` is missing; 0 if it costs nothing")
+    elif _is_cloud(tier, serves) and not doc.is_spoiled((*path, "cost")):
+        doc.problem(
+            path, "somebody else runs it: say what it costs: cost = { input = 3.0, output = 15.0 }; 0 if nothing"
+        )
+
+
+def _is_cloud(tier: TierTable, serves: dict[str, Entry]) -> bool:
+    if tier.serve is None:
+        return tier.base_url is not None
+    if tier.serve not in serves:
+        return False
+    entry = serves[tier.serve]
+    return build_translation(entry.table.translation, entry.engine, entry.table.base_url).cloud
+
+
+def _check_specialists(doc: Document, file: File) -> None:
+    tiers = {tier.name: tier for tier in file.tier if tier.name}
+    all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
+    for name, one in file.router.class_.items():
+        path: Path = ("router", "class", name, "tier")
+        if one.tier is None:
+            continue
+        if one.tier not in tiers:
+            if all_known:
+                doc.problem(path, f"there is no tier '{one.tier[:64]}'{did_you_mean(one.tier, tiers)}")
+        elif not listed(name, tuple(tiers[one.tier].classes)):
+            line = doc.line(("tier", file.tier.index(tiers[one.tier]), "classes"))
+            doc.problem(
+                path, f"tier '{one.tier}' does not serve this class (line {line}); name another, or add it there"
+            )
+
+
+def _check_classes(doc: Document, file: File) -> None:
+    own = file.router.class_
+    if doc.is_spoiled(("router", "class")):
+        return
+    for name in own:
+        _check_class_name(doc, name)
+    known = dict.fromkeys((*CLASSES, *own))
+    places: list[tuple[Path, str]] = [
+        *((("router", "high_risk", i), name) for i, name in enumerate(file.router.high_risk)),
+        *((("router", "cloud_classes", i), name) for i, name in enumerate(file.router.cloud_classes)),
+    ]
+    for index, tier in enumerate(file.tier):
+        path = ("tier", index)
+        places += [((*path, "classes", i), name) for i, name in enumerate(tier.classes)]
+        places += [((*path, "verify_class", name), name) for name in tier.verify_class]
+        if not tier.classes and not doc.is_spoiled((*path, "classes")):
+            doc.problem((*path, "classes"), 'is empty, so the tier serves nothing; name classes, or write ["*"]')
+    for place, name in places:
+        _check_class(doc, place, name, known)
+
+
+def _check_class_name(doc: Document, name: str) -> None:
+    try:
+        checks.name(name)
+    except ValueError as error:
+        doc.problem(("router", "class", name), str(error))
+
+
+def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) -> None:
+    """`*` means every class where a list of permissions stands, and nothing elsewhere."""
+    if name in known or doc.is_spoiled(("router", "class", name)):
+        return
+    if name == ANY and place[-2] in ("classes", "cloud_classes"):
+        return
+    hint = did_you_mean(name, known) or f"; add a section [router.class.{name[:64]}]"
+    doc.problem(place, f"there is no class '{name[:64]}'{hint}")
+
+
+def _knows_serves(doc: Document, entries: list[Entry]) -> bool:
+    rows = [entry for entry in entries if entry.section == "serve"]
+    return not doc.is_spoiled(("serve",)) and not any(doc.is_spoiled(entry.at(doc, "name")) for entry in rows)

@@ -1,0 +1,72 @@
+"""How a request that names a task instead of a model is routed, as configured. Times are seconds."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stoker.domain.task import CLASSES, HIGH_RISK
+from stoker.domain.tier import Tier
+
+AUTO = "auto"
+"""The model name that asks for a choice; `auto:CLASS` declares the class too."""
+HEADER = "x-stoker-class"
+"""The request header that declares the class."""
+ANY = "*"
+"""Every class, in a list of classes."""
+
+
+class TaskClass(msgspec.Struct, frozen=True):
+    """What the operator says of one class of tasks: one of his own, or a built-in one."""
+
+    name: str
+    words: tuple[str, ...] = ()
+    """Words and phrases that speak for it, in any case. A built-in class keeps its own rules beside them."""
+    tier: str | None = None
+    """The specialist: the tier to prefer for it. A preference: it permits nothing."""
+
+
+class Breaker(msgspec.Struct, frozen=True):
+    """When a tier that fails is left alone, and for how long."""
+
+    failures: int = 5
+    """Within `window` seconds."""
+    window: float = 30.0
+    cool_down: float = 20.0
+    """Seconds until it is tried again."""
+
+
+class Router(msgspec.Struct, frozen=True):
+    """Everything that routing runs by. There is at least one tier."""
+
+    tiers: tuple[Tier, ...]
+    """From the cheapest to the strongest, as they stand in the file."""
+    high_risk: tuple[str, ...] = HIGH_RISK
+    classes: tuple[TaskClass, ...] = ()
+    """Those that the file says something of, own and built-in."""
+    allow_cloud: bool = True
+    """Whether a cloud tier may be used at all."""
+    cloud_classes: tuple[str, ...] = (ANY,)
+    """The classes for which one may be."""
+    breaker: Breaker = Breaker()
+    profile_path: str | None = None
+    """Absolute; None: the built-in cautious profile."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Every class name: the built-in ones, then the operator's own."""
+        return tuple(dict.fromkeys((*CLASSES, *(one.name for one in self.classes))))
+
+    def specialist(self, task_class: str) -> str | None:
+        """The tier that is recommended for a class."""
+        return next((one.tier for one in self.classes if one.name == task_class), None)
+
+    def permits(self, tier: Tier, task_class: str) -> bool:
+        """Whether the file lets this tier serve this class. Keys and verdicts have their own say."""
+        if not listed(task_class, tier.classes):
+            return False
+        return not tier.cloud or (self.allow_cloud and listed(task_class, self.cloud_classes))
+
+
+def listed(task_class: str, classes: tuple[str, ...]) -> bool:
+    """Whether a list of classes holds this one."""
+    return ANY in classes or task_class in classes

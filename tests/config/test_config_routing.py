@@ -1,0 +1,369 @@
+"""Tiers, classes and the router: what they become, what is refused, and what is probably not meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.config.explain import show, to_toml, warnings
+from stoker.domain.access import Settings
+from stoker.domain.dialect import Dialect
+from stoker.domain.routing import Breaker, Router, TaskClass
+from stoker.domain.serve import Driver
+from stoker.domain.task import HIGH_RISK
+from stoker.domain.tier import Cost, Tier, Verify
+
+Loaded = Callable[[str], Settings]
+Problems = Callable[[str], list[str]]
+PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+
+SERVES = """\
+[[serve]]
+name = "fast"
+model = "x.gguf"
+served_name = "spark"
+aliases = ["gpt"]
+[[serve]]
+name = "far"
+base_url = "https://far.example.com/v1"
+[[serve]]
+name = "parent"
+abstract = true
+"""
+"""11 lines: what a test appends begins at line 12."""
+LOCAL = '[[tier]]\nname = "local"\nserve = "fast"\n'
+CLOUD = """\
+[[tier]]
+name = "cloud"
+base_url = "https://api.example.com/v1"
+model = "big"
+cost = { input = 3, output = 9 }
+"""
+
+
+@pytest.fixture
+def routed(loaded: Loaded) -> Callable[[str], Router]:
+    """`routed(text)`: the router of a file with SERVES and this text."""
+
+    def run(text: str) -> Router:
+        router = loaded(SERVES + text).router
+        assert router is not None
+        return router
+
+    return run
+
+
+@pytest.fixture
+def doubts(loaded: Loaded, tmp_path: Path) -> Callable[[str], list[str]]:
+    """`doubts(text)`: the warnings about a file with SERVES and this text."""
+    (tmp_path / "x.gguf").touch()
+    return lambda text: warnings(loaded(SERVES + text))
+
+
+class TestTiers:
+    """A tier is a serve of the file, or a cloud that becomes one."""
+
+    def test_without_a_tier_nothing_is_routed(self, loaded: Loaded) -> None:
+        assert loaded(SERVES).router is None
+        assert not {"router", "tier"} & show(loaded(SERVES)).keys()
+
+    def test_a_tier_of_a_local_serve_is_free_and_holds_calls_unless_the_file_says_otherwise(
+        self, routed: Callable[[str], Router]
+    ) -> None:
+        assert routed(LOCAL) == Router((Tier("local", "fast"),))
+        [tier] = routed(LOCAL + "cost = { input = 0.1, output = 0 }\nverify = 'hold-all'").tiers
+        assert (tier.cost, tier.verify, tier.cloud) == (Cost(0.1, 0.0), Verify.HOLD_ALL, False)
+
+    def test_a_cloud_tier_becomes_an_external_serve_of_its_name_without_a_slot(
+        self, loaded: Loaded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CLOUD_KEY", "sk-1")
+        settings = loaded(SERVES + CLOUD + 'key = "env:CLOUD_KEY"\ndialect = "messages"\n')
+        serve = settings.serves[-1]
+        assert (serve.name, serve.driver, serve.engine, serve.slot) == ("cloud", Driver.EXTERNAL, "openai", None)
+        assert (serve.base_url, serve.served_name) == ("https://api.example.com/v1", "big")
+        assert serve.key is not None
+        assert (serve.key.reveal(), serve.key_header) == ("sk-1", "x-api-key")
+        assert (serve.dialects, serve.asks_dialects) == ({Dialect.MESSAGES}, False)
+        assert (serve.translation.cloud, serve.from_tier, serve.max_active, serve.parallel) == (True, True, 64, 64)
+        assert settings.router is not None
+        assert settings.router.tiers == (Tier("cloud", "cloud", True, Cost(3.0, 9.0), Verify.OFF),)
+
+    def test_a_cloud_speaks_chat_and_runs_as_many_as_the_file_says(self, loaded: Loaded) -> None:
+        serve = loaded(CLOUD + "max_active = 3").serves[0]
+        assert (serve.dialects, serve.max_active, serve.key_header) == ({Dialect.CHAT}, 3, "authorization")
+
+    def test_a_tier_in_one_network_is_a_cloud_too_where_it_has_an_address(self, loaded: Loaded) -> None:
+        settings = loaded(CLOUD.replace("https://api.example.com", "http://10.0.0.7:9"))
+        assert settings.serves[0].translation.cloud
+        assert settings.router is not None
+        assert settings.router.tiers[0].cloud
+
+    def test_a_serve_that_somebody_else_runs_is_a_cloud_as_a_tier_and_must_say_what_it_costs(
+        self, loaded: Loaded, problems: Problems
+    ) -> None:
+        tier = '[[tier]]\nname = "far"\nserve = "far"\n'
+        [problem] = problems(SERVES + tier)
+        assert problem.startswith("12: key 'tier[far]': somebody else runs it: say what it costs: cost = { input")
+        router = loaded(SERVES + tier + "cost = { input = 0, output = 0 }").router
+        assert router is not None
+        assert (router.tiers[0].cloud, router.tiers[0].verify) == (True, Verify.OFF)
+        ours = SERVES.replace('far.example.com/v1"', 'far.example.com/v1"\ntranslation = { cloud = false }')
+        assert problems(ours + tier) == []
+
+    def test_two_tiers_may_run_the_same_model_of_a_cloud(self, loaded: Loaded) -> None:
+        """And what the vendor calls it means no serve: a local one may go by that name."""
+        text = SERVES + CLOUD + CLOUD.replace('"cloud"', '"second"').replace('"big"', '"gpt"')
+        names = {serve.name: serve.names() for serve in loaded(text).serves}
+        assert names == {
+            "fast": ("fast", "spark", "gpt"), "far": ("far",), "cloud": ("cloud",), "second": ("second",)
+        }  # fmt: skip
+
+    def test_tiers_keep_the_order_of_the_file(self, routed: Callable[[str], Router]) -> None:
+        assert [tier.name for tier in routed(CLOUD + LOCAL).tiers] == ["cloud", "local"]
+
+    def test_a_class_may_want_another_mode(self, routed: Callable[[str], Router]) -> None:
+        [tier] = routed(LOCAL + 'verify = "off"\nverify_class = { planning = "hold-all" }').tiers
+        assert (tier.mode("planning"), tier.mode("chat")) == (Verify.HOLD_ALL, Verify.OFF)
+
+
+class TestRouter:
+    """What holds for all tiers."""
+
+    def test_left_out_it_is_cautious(self, routed: Callable[[str], Router]) -> None:
+        router = routed(LOCAL)
+        assert (router.high_risk, router.allow_cloud, router.cloud_classes) == (HIGH_RISK, True, ("*",))
+        assert (router.breaker, router.profile_path) == (Breaker(5, 30.0, 20.0), None)
+
+    def test_what_the_file_says_counts(self, routed: Callable[[str], Router], tmp_path: Path) -> None:
+        router = routed(
+            LOCAL + '[router]\nprofile_path = "q/../p.json"\nhigh_risk = ["review"]\nbreaker_cool_down = "1m"\n'
+            'breaker_failures = 1\nbreaker_window = "2s"\n[router.class.law]\nwords = ["clause"]\ntier = "local"\n'
+            '[router.class.chat]\nwords = ["hi"]\n'
+        )
+        assert router.profile_path == str(tmp_path / "p.json")
+        assert (router.high_risk, router.breaker) == (("review",), Breaker(1, 2.0, 60.0))
+        assert router.classes == (TaskClass("law", ("clause",), "local"), TaskClass("chat", ("hi",)))
+        assert (router.specialist("law"), router.specialist("chat"), router.specialist("review")) == (
+            "local", None, None,
+        )  # fmt: skip
+
+    def test_what_is_shown_reads_back(self, loaded: Loaded) -> None:
+        settings = loaded(SERVES + LOCAL + CLOUD + "[router.class.law]\ntier = 'cloud'\n[router.class.chat]\n")
+        again = loaded(to_toml(settings))
+        assert (again.router, again.serves) == (settings.router, settings.serves)
+
+    def test_a_cloud_tier_is_shown_as_a_tier_and_not_as_a_serve_too(self, loaded: Loaded) -> None:
+        text = to_toml(loaded(SERVES + CLOUD))
+        assert text.count('"https://api.example.com/v1"') == 1
+        assert text.count('name = "cloud"') == 1
+
+    def test_the_example_of_the_page_is_a_whole_file(self, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("CLOUD_KEY", "sk-1")
+        example = PAGE.split("\n## [router]\n")[1].split("```toml\n")[1].split("```")[0]
+        router = loaded(example).router
+        assert router is not None
+        assert [(tier.name, tier.serve, tier.cloud) for tier in router.tiers] == [
+            ("local", "fast", False), ("cloud", "cloud", True),
+        ]  # fmt: skip
+        assert router.specialist("contracts") == "cloud"
+        assert {name for name in router.known if router.permits(router.tiers[1], name)} == {
+            "planning", "reasoning", "contracts",
+        }  # fmt: skip
+
+    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], Router]) -> None:
+        part = PAGE.split("\n## [router]\n")[1].split("The built-in classes are ")[1].split(". ")[0]
+        assert tuple(word.strip(" `") for word in part.replace("\n", " ").replace(" and ", ", ").split(",")) == (
+            routed(LOCAL).known
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # what a tier is
+        ("[[tier]]\nserve = 'fast'", ["12: key 'tier[#1]': `name` is missing; every [[tier]] needs one"]),
+        ("[[tier]]\nname = 'a'", ["12: key 'tier[a]': tier 'a' has no `serve` and no `base_url`: who answers?"]),
+        ("[[tier]]\nname = 'a'\nserve = 'fsat'", ["14: key 'tier[a].serve': there is no serve 'fsat'; did you mean"]),
+        ("[[tier]]\nname = 'a'\nserve = 'parent'", ["14: key 'tier[a].serve': there is no serve 'parent'"]),
+        ("[[tier]]\nname = 'a'\nserve = 'gpt'", ["14: key 'tier[a].serve': there is no serve 'gpt'"]),
+        (
+            LOCAL + "base_url = 'http://a'\ndialect = 'chat'\nmodel = 'x'\nmax_active = 1\nkey = 'env:HOME'",
+            [
+                "15: key 'tier[local].base_url': is for a cloud, and tier 'local' is serve 'fast'; take one of the two",
+                "16: key 'tier[local].dialect': is for a cloud",
+                "17: key 'tier[local].model': is for a cloud",
+                "18: key 'tier[local].max_active': is for a cloud",
+                "19: key 'tier[local].key': is for a cloud",
+            ],
+        ),
+        (
+            CLOUD.replace('model = "big"\n', ""),
+            ["12: key 'tier[cloud]': tier 'cloud' has no `model`: what does the cloud call it?"],
+        ),
+        (
+            CLOUD.replace("cost =", "# cost ="),
+            ["12: key 'tier[cloud]': somebody else runs it: say what it costs: cost = { input = 3.0, output = 15.0 };"],
+        ),
+        (CLOUD.replace("input = 3, ", ""), ["16: key 'tier[cloud].cost': `input` is missing; 0 if it costs nothing"]),
+        (LOCAL + "cost = { output = -1 }", ["15: key 'tier[local].cost.output': is too small: at least 0",
+                                            "15: key 'tier[local].cost': `input` is missing"]),
+        (CLOUD + "dialect = 'completions'", ["17: key 'tier[cloud].dialect': 'completions' is not accepted; it is ch"]),
+        (CLOUD + "key = 'sk-secret'", ["17: key 'tier[cloud].key': a secret must not stand in this file"]),
+        (CLOUD + "keys = 'x'", ["17: key 'tier[cloud].keys': unknown key; did you mean 'key'?"]),
+        (CLOUD + "slot = 'x'", ["17: key 'tier[cloud].slot': unknown key; did you mean 'serve.slot'?"]),
+        (LOCAL + "verify = 'hold'", ["15: key 'tier[local].verify': 'hold' is not accepted; it is off, observe,"]),
+        (LOCAL + "classes = []", ["15: key 'tier[local].classes': is empty, so the tier serves nothing"]),
+        ("tier = 1", ["12: key 'serve[parent].tier': unknown key"]),
+        # one namespace
+        ("[[tier]]\nname = 'far'\nserve = 'fast'", ["13: key 'tier[far].name': 'far' already means serve 'far' (line"]),
+        ("[[tier]]\nname = 'gpt'\nserve = 'far'\ncost = { input = 0, output = 0 }",
+         ["13: key 'tier[gpt].name': 'gpt' already means serve 'fast' (line 5); names, served names, aliases and tie"]),
+        (CLOUD.replace('"cloud"', '"fast"'), ["13: key 'tier[fast].name': 'fast' already means serve 'fast' (line 2)"]),
+        (LOCAL + LOCAL, ["16: key 'tier[local].name': line 13 has a tier of this name too"]),
+        (CLOUD + CLOUD, ["18: key 'tier[cloud].name': line 13 has a tier of this name too"]),
+        (LOCAL.replace('"local"', '"fast"') * 2, ["16: key 'tier[fast].name': line 13 has a tier of this name too"]),
+        (LOCAL.replace("local", "auto"), ["13: key 'tier[auto].name': 'auto' is reserved for routing"]),
+        (LOCAL + "[alias.local]\nserve = 'fast'", ["15: key 'alias.local': 'local' is taken: a serve or a tier goes"]),
+        # classes
+        (LOCAL + "classes = ['*', 'plannnig']", ["15: key 'tier[local].classes[#2]': there is no class 'plannnig'; d"]),
+        (LOCAL + "classes = ['law']", ["15: key 'tier[local].classes[#1]': there is no class 'law'; add a section [r"]),
+        (LOCAL + "verify_class = { caht = 'off' }",
+         ["15: key 'tier[local].verify_class.caht': there is no class 'caht'; did you mean 'chat'?"]),
+        (LOCAL + "verify_class = { '*' = 'off' }", ["15: key 'tier[local].verify_class.*': there is no class '*'"]),
+        (LOCAL + "verify_class = { chat = 'of' }", ["15: key 'tier[local].verify_class.chat': 'of' is not accepted;"]),
+        (LOCAL + "[router]\nhigh_risk = ['reveiw']",
+         ["16: key 'router.high_risk[#1]': there is no class 'reveiw'; did you mean 'review'?"]),
+        (LOCAL + "[router]\nhigh_risk = ['*']", ["16: key 'router.high_risk[#1]': there is no class '*'"]),
+        (LOCAL + "[router]\ncloud_classes = ['*', 'visoin']",
+         ["16: key 'router.cloud_classes[#2]': there is no class 'visoin'; did you mean 'vision'?"]),
+        (LOCAL + "[router.class.'a b']", ["15: key 'router.class.a b': is no name: letters"]),
+        (LOCAL + "[router.class.law]\ntier = 'locla'",
+         ["16: key 'router.class.law.tier': there is no tier 'locla'; did you mean 'local'?"]),
+        (LOCAL + "classes = ['chat']\n[router.class.law]\ntier = 'local'",
+         ["17: key 'router.class.law.tier': tier 'local' does not serve this class (line 15); name another, or add i"]),
+        (LOCAL + "[router.class.law]\nword = []", ["16: key 'router.class.law.word': unknown key; did you mean 'word"]),
+        # the router
+        ("[router.class.law]", ["12: key 'router': there is no [[tier]] to choose from"]),
+        (LOCAL + "[router]\nbreaker_window = '0s'", ["16: key 'router.breaker_window': must be longer than 0"]),
+        (LOCAL + "[router]\nbreaker_failures = 0", ["16: key 'router.breaker_failures': is too small: at least 1"]),
+        (LOCAL + "[router]\nexploration = 0.01", ["16: key 'router.exploration': not in this version: trying tiers t"]),
+        (LOCAL + "[router]\nallow_clouds = true", ["16: key 'router.allow_clouds': unknown key; did you mean 'allow_"]),
+        # from elsewhere
+        ("[[serve]]\nname = 'b'\nmodel = 'x'\nfallback = 'cloud'\n" + CLOUD,
+         ["15: key 'serve[b].fallback': 'cloud' is a cloud tier: what goes there is the router's choice"]),
+        ("[[serve]]\nname = 'b'\nextends = 'cloud'\nmodel = 'x'\n" + CLOUD,
+         ["14: key 'serve[b].extends': there is no serve 'cloud'"]),
+    ],
+)  # fmt: skip
+def test_each_mistake_is_told_with_its_line_and_nothing_else_is(
+    problems: Problems, text: str, expected: list[str]
+) -> None:
+    found = problems(SERVES + text)
+    assert len(found) == len(expected), found
+    for problem, start in zip(found, expected, strict=True):
+        assert problem.startswith(start)
+
+
+def test_all_mistakes_are_told_at_once(problems: Problems) -> None:
+    found = problems(
+        SERVES
+        + '[router]\nhigh_risk = ["plan"]\nallow_cloud = "no"\n[router.class.law]\ntier = "clod"\n'
+        + '[[tier]]\nname = "auto"\nserve = "slow"\nclasses = ["laws"]\n'
+        + CLOUD.replace("cost = { input = 3, output = 9 }\n", "verify = 'on'\n")
+    )
+    assert [int(problem.partition(":")[0]) for problem in found] == [13, 14, 16, 18, 19, 20, 21, 25]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[tier]]\nname = 'a b'\nserve = 'fast'\n[router.class.law]\ntier = 'ab'",
+        "[[tier]]\nname = 'a'\nserve = 5",
+        "[[tier]]\nname = 'a'\nbase_url = 'nowhere'\nmodel = 'x'",
+        CLOUD.replace("{ input = 3, output = 9 }", "3"),
+        CLOUD.replace('"big"', "3"),
+        LOCAL + "classes = 'law'",
+        LOCAL + "classes = ['law']\n[router]\nclass = 5",
+        LOCAL + "classes = ['law']\n[router.class]\nlaw = 5",
+        LOCAL.replace("fast", "fast2") + "[[serve]]\nname = 'fast 2'\nmodel = 'x'",
+        "[front_door]\nkeys = [{ name = 'k', value = 'file:k', models = ['a b'] }]\n[[tier]]\nname='a b'\nserve='fast'",
+        "[front_door]\nkeys = [{ name = 'k', value = 'file:k', models = ['auto:law'] }]\n"
+        + LOCAL
+        + "[router.class]\nlaw = 5",
+    ],
+)
+def test_what_follows_from_a_mistake_is_not_told_again(problems: Problems, tmp_path: Path, text: str) -> None:
+    (tmp_path / "k").write_text("secret")
+    assert len(found := problems(SERVES + text)) == 1, found
+
+
+@pytest.mark.parametrize("section", ["tier", "router"])
+def test_a_section_of_the_wrong_kind_is_one_problem(problems: Problems, section: str) -> None:
+    [problem] = problems(
+        f"{section} = 1\n{SERVES}[router.class.law]\ntier = 'x'\n" if section == "tier" else "router = 1"
+    )
+    assert problem.startswith(f"1: key '{section}': must be ")
+
+
+class TestKeys:
+    """Who may ask for routing, and whose requests stay here."""
+
+    def key(self, rest: str, tmp_path: Path) -> str:
+        (tmp_path / "k").write_text("secret")
+        return f"[front_door]\nkeys = [{{ name = 'k', value = 'file:k'{rest} }}]\n{SERVES}"
+
+    def test_a_key_may_go_to_clouds_unless_the_file_says_otherwise(self, loaded: Loaded, tmp_path: Path) -> None:
+        assert loaded(self.key("", tmp_path)).front_door.keys[0].cloud
+        assert not loaded(self.key(", cloud = false", tmp_path)).front_door.keys[0].cloud
+
+    def test_a_key_may_list_tiers_and_what_is_reserved_for_routing(self, problems: Problems, tmp_path: Path) -> None:
+        text = self.key(", models = ['auto', 'auto:planning', 'auto:law', 'local', 'cloud']", tmp_path)
+        assert problems(text + LOCAL + CLOUD + "[router.class.law]") == []
+
+    def test_it_may_not_list_what_is_not_there(self, problems: Problems, tmp_path: Path) -> None:
+        """The vendor's name of a cloud's model is none either."""
+        text = self.key(", models = ['auto:plan', 'big', 'locl']", tmp_path)
+        found = problems(text + LOCAL + CLOUD)
+        assert [problem.partition(": no serve")[0] for problem in found] == [
+            f"2: key 'front_door.keys[k].models[#{n}]'" for n in (1, 2, 3)
+        ]
+        assert found[0].endswith("did you mean 'auto:planning'?")
+        assert found[2].endswith("did you mean 'local'?")
+        [alone] = problems(self.key(", models = ['auto']", tmp_path))
+        assert "no serve has the name 'auto'" in alone
+
+
+class TestDoubts:
+    """What works and is probably not meant."""
+
+    def test_a_good_file_has_none(self, doubts: Callable[[str], list[str]]) -> None:
+        assert doubts(LOCAL + CLOUD) == []
+        assert doubts(LOCAL + LOCAL.replace("local", "again")) == []
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (CLOUD + LOCAL, "tier 'cloud' costs more than 'local', which stands after it"),
+            (LOCAL + "[router.class.summarize]", "router.class 'summarize' is a class of its own; the built-in one is"),
+            (LOCAL + "[router]\nhigh_risk = []", "router: high_risk is empty"),
+            (CLOUD + "[router]\ncloud_classes = ['chat']", "router: no tier may serve creative, planning, multi-file"),
+            (LOCAL.replace("fast", "bad") + "[[serve]]\nname = 'bad'\nmodel = 'x.gguf'\nstatus = 'rejected-slow'",
+             "tier 'local': its serve 'bad' is rejected: it is never started without --force"),
+        ],
+    )  # fmt: skip
+    def test_each_is_told_once(self, doubts: Callable[[str], list[str]], text: str, expected: str) -> None:
+        [doubt] = doubts(text)
+        assert doubt.startswith(expected)
+
+    def test_a_key_on_a_line_that_others_can_read(
+        self, doubts: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CLOUD_KEY", "sk-very-secret")
+        plain = CLOUD.replace("https", "http")
+        assert doubts(plain) == []
+        [doubt] = doubts(plain + 'key = "env:CLOUD_KEY"')
+        assert doubt.startswith("tier 'cloud': http://api.example.com/v1 is not encrypted")
+        assert "sk-very" not in doubt
