@@ -12,6 +12,7 @@ from stoker.domain.lease import Lease, Target
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
+from stoker.request.translate.dialogue import Check
 
 
 class Leases(Protocol):
@@ -31,7 +32,8 @@ class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting", "wire",
+        "asking", "began", "check_of", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting",
+        "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -44,6 +46,8 @@ class Call:
         self.asking: asyncio.Task[Any] | None = None
         """What the engine is asked before the call."""
         self.stay: Stay | None = None
+        self.check_of: Check | None = None
+        """What looks at the answer of the serve that is being asked."""
         self.relay: Relay | None = None
         self.is_left = False
         self.ending: Exception | None = None

@@ -25,21 +25,34 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.call import Call, Leases
+from stoker.checking import HOLDING, Checked
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
-from stoker.domain.decision import Candidate, Decision
+from stoker.domain.decision import Attempt, Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
+from stoker.domain.errors import (
+    BEYOND_THE_DEVICE,
+    CapacityError,
+    ClientError,
+    ClientLeft,
+    OurBug,
+    StokerError,
+    UpstreamError,
+)
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
+from stoker.domain.routing import HEADER
 from stoker.domain.serve import Serve
+from stoker.domain.tier import Verify
 from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
+from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top, peek
 from stoker.request.decide.context import check_context, may_exceed
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.names import Names
+from stoker.request.decide.policy import Plan, Step
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pictures import Pictures
@@ -51,6 +64,8 @@ from stoker.request.translate.ollama.asking import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
 from stoker.request.translate.remote import addresses, inlined
 from stoker.request.translate.thinking import Signer
+from stoker.request.translate.translate import REJECTED
+from stoker.routing import Asking, Routing
 from stoker.speech import Form, Speech
 
 log = logging.getLogger("stoker.flow")
@@ -87,6 +102,8 @@ class Flow:
         self._note = note
         self._conversations = conversations
         self.pictures = pictures or Pictures(Media())
+        self.routing: Routing | None = None
+        """Who serves a request that names a task; None: every request names its model."""
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
@@ -119,7 +136,11 @@ class Flow:
         limit = self.front_door.body_limit
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body, endpoint.streams_unasked)
-        serve = self._decide(call, caller, endpoint, top)
+        self._expect(call, endpoint, top)
+        if self.routing is not None and self.routing.takes(top.model):
+            await self._choose(call, caller, self.routing, endpoint, top, body)
+            return
+        serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
             body = await self._with_images(call, serve, endpoint, top, body)
         form = self._form(call, serve, endpoint, top, body)
@@ -254,20 +275,19 @@ class Flow:
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
-    def _decide(self, call: Call, caller: Caller, endpoint: Endpoint, top: Top) -> Serve:
+    def _expect(self, call: Call, endpoint: Endpoint, top: Top) -> None:
         decision = call.decision
         decision.model = top.model[:200]
         decision.stream = bool(top.stream)
         if top.stream and endpoint.streams:
             call.reply.expect_stream(self.front_door.commit_after, self.front_door.keep_alive)
-        return self.names.resolve(top.model, caller.may_use)
 
-    def _form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> Form:
+    def _form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False) -> Form:
         """The request as this serve gets it; it is this serve's from here on."""
         decision = call.decision
         target = self._leases.target(serve.name)
         try:
-            form = self._speech.form(serve, target, endpoint, top, body)
+            form = self._speech.form(serve, target, endpoint, top, body, reads)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -277,6 +297,92 @@ class Flow:
         decision.translation = ""
         call.reply.tell(b"x-stoker-serve", serve.name.encode())
         return form
+
+    # -- a request that names a task -------------------------------------------------------------------------------
+
+    async def _choose(
+        self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
+    ) -> None:
+        """The tiers that may serve it, one after the other, until one answers or the client has got a byte."""
+        plan = self._plan(call, caller, routing, endpoint, top, body)
+        decision = call.decision
+        decision.routed = routed = routing.record(plan)
+        dropped = [Candidate(routing.tier(one.tier).serve, one.code) for one in plan.dropped]
+        decision.candidates = list(dropped)
+        if not plan.steps:
+            raise ClientError(plan.refusal(), code="no_tier", status=403, param="model")
+        for step in plan.steps:
+            serve = routing.serve(step.tier)
+            attempt = Attempt(step.tier.name)
+            routed.attempts.append(attempt)
+            failed = [Candidate(routing.tier(one.tier).serve, one.outcome) for one in routed.attempts[:-1]]
+            decision.candidates = [*dropped, *failed, Candidate(serve.name)]
+            began = self._clock.now()
+            routing.on_sent(step.tier.name)
+            try:
+                await self._attempt(call, serve, step, attempt, endpoint, top, body)
+                routing.on_served(step.tier.name)
+                attempt.outcome = "served"
+                return
+            except StokerError as error:
+                routing.on_error(step.tier.name, error)
+                attempt.outcome = error.code
+                if step is plan.steps[-1] or not routing.moves_on(error) or self._is_seen(call):
+                    raise
+                call.check()
+            finally:
+                self._release(call)
+                attempt.seconds = self._clock.now() - began
+                routing.note(step, attempt, routed, decision)
+
+    def _plan(self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes) -> Plan:
+        seen, declared = outline(endpoint.dialect, body)
+        header = call.wire.headers.get(HEADER.encode())
+        task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
+
+        def speaks(serve: Serve) -> bool:
+            target = self._leases.target(serve.name)
+            try:
+                dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
+            except ClientError:
+                return False
+            return True
+
+        asking = Asking(caller.may_use, caller.key.cloud, speaks, top.output_budget())
+        return routing.plan(task, seen, asking)
+
+    async def _attempt(
+        self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes
+    ) -> None:
+        """One tier; where its answer is held back and found wrong before a byte of it went out, once more."""
+        if self.pictures.policy.fetch:
+            body = await self._with_images(call, serve, endpoint, top, body)
+        form = self._form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
+        call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
+        try:
+            await self._checked(call, serve, step, attempt, form)
+        except UpstreamError as error:
+            if error.code != REJECTED or self._is_seen(call) or form.written is None:
+                raise
+            call.check()
+            self._release(call)
+            attempt.repairs += 1
+            await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
+
+    async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
+        prompt = None if step.verify is Verify.OFF else self._speech.prompt(form)
+        call.check_of = check = None if prompt is None else Checked(prompt, step.verify)
+        try:
+            await self._serve(call, serve, form)
+        finally:
+            call.check_of = None
+            if check is not None:
+                attempt.findings = list(check.told())
+
+    @staticmethod
+    def _is_seen(call: Call) -> bool:
+        """Whether the client has got anything: then nothing can be taken back."""
+        return call.reply.began is not None or call.reply.is_committed
 
     async def _with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes:
         """The body with the images in the place of their addresses, for a serve that does not take those.
@@ -387,7 +493,7 @@ class Flow:
     def _send(self, call: Call, lease: Lease, form: Form) -> Outcome:
         target, decision = lease.target, call.decision
         sequence = call.stay.sequence if call.stay is not None else None
-        sending = self._speech.sending(form, target, call.wire.given, decision.id, sequence)
+        sending = self._speech.sending(form, target, call.wire.given, decision.id, sequence, call.check_of)
         if sending.words and not decision.translation:
             decision.translation = ",".join(sending.words)
             call.reply.tell(b"x-stoker-translation", decision.translation.encode())

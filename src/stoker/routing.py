@@ -8,18 +8,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
 from stoker.domain.routing import AUTO, Router
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Task
 from stoker.domain.tier import Row, Tier
 from stoker.request.decide.breaker import Breaker, State
-from stoker.request.decide.policy import Look, Plan, plan
+from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
+from stoker.request.translate.translate import REJECTED
 
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
 BYTES_PER_TOKEN = 4
+
+
+_ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "lossy", "image_url_refused")
+"""The caller's errors that another tier may not have."""
+_OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
 
 
 class Sees(Protocol):
@@ -70,6 +78,7 @@ class Routing:
         self.router = router
         self._classify = classify
         self._serves = {serve.name: serve for serve in serves}
+        self._tiers = {tier.name: tier for tier in router.tiers}
         self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
         setting = router.breaker
         self._breakers = {
@@ -84,6 +93,9 @@ class Routing:
 
     def takes(self, model: str) -> bool:
         return model in self._names
+
+    def tier(self, name: str) -> Tier:
+        return self._tiers[name]
 
     def serve(self, tier: Tier) -> Serve:
         return self._serves[tier.serve]
@@ -143,6 +155,27 @@ class Routing:
 
     # -- what came of it -------------------------------------------------------------------------------------------
 
+    def record(self, plan: Plan) -> Routed:
+        """For the decision; it holds nothing of the prompt."""
+        chosen = [f"{step.tier.name}: {step.verdict.value}, {step.why}" for step in plan.steps]
+        left = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.dropped]
+        return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
+
+    def moves_on(self, error: StokerError) -> bool:
+        """Whether the next tier may be tried after this: not where the request itself is wrong, or Stoker ends it."""
+        if isinstance(error, ClientError):
+            return error.code in _ELSEWHERE
+        return error.code not in _OURS
+
+    def note(self, step: Step, attempt: Attempt, routed: Routed, decision: Decision) -> None:
+        """An attempt is over: what it cost. It stays `left` where nothing else is known of it."""
+        attempt.outcome = attempt.outcome or "left"
+        attempt.input_tokens, attempt.output_tokens = decision.input_tokens, decision.output_tokens
+        if attempt.input_tokens is not None and attempt.output_tokens is not None:
+            attempt.cost = step.tier.cost.of(attempt.input_tokens, attempt.output_tokens)
+        if attempt.outcome == "served":
+            routed.tier, routed.verdict, routed.verify = step.tier.name, step.verdict.value, step.verify.value
+
     def on_sent(self, tier: str) -> None:
         self._breakers[tier].on_sent(self._now())
 
@@ -150,8 +183,12 @@ class Routing:
         """It answered, be it the caller's fault that the answer is a refusal."""
         self._breakers[tier].on_served(self._now())
 
-    def on_fault(self, tier: str) -> None:
-        self._breakers[tier].on_fault(self._now())
+    def on_error(self, tier: str, error: StokerError) -> None:
+        """1. its own fault  2. a caller's error, or a wrong answer: it is well  3. busy, or ended by us: no sign"""
+        if isinstance(error, UpstreamError | StartFailed) and error.code != REJECTED:
+            self._breakers[tier].on_fault(self._now())  # 1
+        elif isinstance(error, ClientError) or error.code == REJECTED:
+            self.on_served(tier)  # 2
 
     def state(self, tier: str) -> State:
         return self._breakers[tier].state

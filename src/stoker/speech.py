@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
+from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
+from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.serve import Serve
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.peek import Top
@@ -18,7 +20,8 @@ from stoker.request.translate.dialogue import Asked, Check
 from stoker.request.translate.thinking import Signer
 from stoker.request.translate.tidy import is_plain, tidy
 from stoker.request.translate.traits import Traits, traits
-from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import PATHS, READ_PROMPT, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.watched import Watched
 
 _VERSION = b"2023-06-01"
 _GO_ALONG = (b"user-agent", b"traceparent", b"tracestate")
@@ -74,7 +77,7 @@ class Sending(NamedTuple):
     body: bytes
     remove_usage: bool
     words: tuple[str, ...]
-    answer: AnswerTranslator | None
+    answer: AnswerTranslator | Watched | None
 
 
 class Speech:
@@ -125,6 +128,26 @@ class Speech:
         top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
         return Form(form.client, form.endpoint, top, written.body, form.words, written, form.about)
 
+    def again(self, form: Form, told: Iterable[str]) -> Form:
+        """The same request once more, with what was wrong of the answer that nobody got."""
+        assert form.written is not None
+        assert form.about is not None
+        text = f"Your last answer was not valid ({', '.join(told)}). Answer the same request again, correctly."
+        turns = [*form.written.asked.turns, Turn(Role.USER, [Text(text)])]
+        written = write_prompt(replace(form.written.asked, turns=turns), form.written.losses, form.about, self._signer)
+        return Form(form.client, form.endpoint, form.top, written.body, form.words, written, form.about)
+
+    def prompt(self, form: Form) -> Prompt | None:
+        """What is asked, for whoever checks the answer; None: its dialect is not read."""
+        if form.written is not None:
+            return form.written.asked
+        if form.endpoint.dialect not in READ_PROMPT or not form.client.generates:
+            return None
+        try:
+            return read_prompt(form.endpoint.dialect, form.body)[0]
+        except ClientError:
+            return None  # the serve may understand it all the same
+
     def needs_images(self, serve: Serve, target: Target | None, endpoint: Endpoint) -> bool:
         """Whether it has to be given the images that a request names by their address."""
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
@@ -139,14 +162,15 @@ class Speech:
         sequence: int | None = None,
         check: Check | None = None,
     ) -> Sending:
-        """What goes to the serve, and whatever reads its answer. `given`: the client's headers. `check` needs a form
-        that was read.
+        """What goes to the serve, and whatever reads its answer. `given`: the client's headers. `check` may only hold
+        back what was read; what passes through, it only watches.
         """
         body, changes, remove_usage = form.edited(target.served_name, sequence)
         if form.written is None:
             plain = bool(form.top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
             head = request_head(b"POST", form.endpoint.path, target, given, len(body), plain)
-            return Sending(head, body, remove_usage, form.words + changes, None)
+            watched = None if check is None else Watched(form.endpoint.dialect, remove_usage, check)
+            return Sending(head, body, remove_usage, form.words + changes, watched)
         headers = [header for header in given if header[0] in _GO_ALONG]
         headers.append((b"content-type", b"application/json"))
         if form.endpoint.dialect is Dialect.MESSAGES:

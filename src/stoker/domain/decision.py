@@ -23,6 +23,8 @@ class Attempt(msgspec.Struct):
     cost: float | None = None
     """In the currency of the tiers; None: its tokens are not known."""
     seconds: float | None = None
+    repairs: int = 0
+    """Times that the tier was asked once more, since its answer was found wrong before a byte of it was seen."""
     findings: list[str] = []
     """What verification found, in words that hold nothing of the answer."""
 

@@ -40,8 +40,12 @@ class Reading(Protocol):
     """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
 
     is_meaningful: bool
-    error: dict[str, Any] | None
-    usage: Usage
+
+    @property
+    def error(self) -> dict[str, Any] | None: ...
+
+    @property
+    def usage(self) -> Usage: ...
 
     @property
     def is_encoded(self) -> bool: ...
@@ -184,7 +188,7 @@ class Relay:
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = self.answer or StreamReader(dialect, self._removes_usage, gzip)
+            self._reader = StreamReader(dialect, self._removes_usage, gzip) if self.answer is None else self.answer
             self.reply.number = self._reader.number
             self.usage = self._reader.usage
             self._last_data = self._loop.time()

@@ -1,0 +1,88 @@
+"""A reply that passes through while a check looks at it: the client gets the serve's own bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.answer import Event
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, read_usage
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.dialogue import Check
+from stoker.request.translate.json_text import loose
+from stoker.request.translate.refusal import refusal_of
+from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.translate import READ_ANSWER
+
+
+class Watched:
+    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing."""
+
+    __slots__ = ("_check", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
+    content_type = b"text/event-stream; charset=utf-8"
+
+    def __init__(self, dialect: Dialect, removes_usage: bool, check: Check) -> None:
+        self.rejected: UpstreamError | None = None
+        self._inner = StreamReader(dialect, removes_usage, False)
+        self._reader = READ_ANSWER[dialect](Losses())
+        self._frames = FrameSplitter()
+        self._sequence = Sequence()
+        self._check = check
+        self._usage: Usage | None = None
+
+    @property
+    def is_encoded(self) -> bool:
+        return self._inner.is_encoded
+
+    @property
+    def is_meaningful(self) -> bool:
+        return self._inner.is_meaningful
+
+    @is_meaningful.setter
+    def is_meaningful(self, value: bool) -> None:
+        self._inner.is_meaningful = value
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        return self._inner.error
+
+    @property
+    def usage(self) -> Usage:
+        return self._usage or self._inner.usage
+
+    def feed(self, data: bytes) -> bytes:
+        for frame in self._frames.feed(data):
+            payload = None if frame == b"[DONE]" else loose(frame)
+            if payload is None:
+                self._look(self._reader.end(is_said=True))
+            elif isinstance(payload, dict):
+                self._look(self._reader.read(payload))
+        return self._inner.feed(data)
+
+    def has_ended(self) -> bool:
+        return self._inner.has_ended()
+
+    def rest(self) -> bytes:
+        return self._inner.rest()
+
+    def number(self) -> int:
+        return self._inner.number()
+
+    def whole(self, body: bytes) -> bytes:
+        payload = loose(body)
+        if isinstance(payload, dict):
+            self._check.judge(self._reader.whole(payload))
+        self._usage = read_usage(body)
+        return body
+
+    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
+        return refusal_of(status, body, retry_after)
+
+    def told(self) -> bytes:
+        return b""
+
+    def _look(self, events: list[Event]) -> None:
+        for event in events:
+            for one in self._sequence.feed(event):
+                self._check.feed(one)

@@ -1,0 +1,291 @@
+"""A request that names a task: which tier answers, what the client never sees of the others, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from stoker.domain.decision import Candidate, Decision
+from stoker.domain.dialect import Dialect
+from stoker.domain.routing import Breaker, Router
+from stoker.domain.run import Fingerprint
+from stoker.domain.task import Outline, Source, Task
+from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
+from stoker.fleet.residency import Residency
+from stoker.routing import Routing
+from stoker.testing.client import Event, RawClient
+from test_flow_stage import LoopClock, Stage, a_serve, ask, story
+
+SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
+LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)))
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "required": ["at"]}}}
+
+
+def classify(seen: Outline, declared: str | None) -> Task:
+    return Task(declared or "chat", Source.DECLARED if declared else Source.RULES, ("word:test",))
+
+
+def route(
+    stage: Stage, verify: Verify = Verify.HOLD_TOOLS, rows: Mapping[tuple[str, str], Row] | None = None, **router: Any
+) -> Routing:
+    """Two tiers: `cheap` is local and in doubt, `dear` is a cloud."""
+    tiers = (
+        Tier("cheap", "small", verify=verify),
+        Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=Verify.OFF),
+    )
+    router = {"breaker": Breaker(failures=2, window=30.0, cool_down=60.0), **router}
+    sees = Residency(stage.conductor.scheduler.seats)
+    stage.flow.routing = Routing(Router(tiers, **router), stage.serves, rows or {}, sees, classify, LoopClock().now)
+    return stage.flow.routing
+
+
+def whole(text: str = "hello", calls: object = None) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text} | ({"tool_calls": calls} if calls else {})
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    return {"id": "c", "model": "m", "choices": [choice], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}
+
+
+def a_call(name: str = "look", arguments: str = '{"at":"it"}') -> list[dict[str, Any]]:
+    return [{"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": arguments}}]
+
+
+def piece(**fields: Any) -> bytes:
+    choice = {"index": 0, "delta": fields, "finish_reason": None}
+    return b"data: %b\n\n" % json.dumps({"id": "c", "choices": [choice]}).encode()
+
+
+async def told(client: RawClient) -> list[Event]:
+    head = await client.head()
+    assert head.status == 200
+    return [event async for event in client.events(head)]
+
+
+async def sealed(stage: Stage) -> Decision:
+    """The newest decision; those before it are forgotten."""
+    decision = await stage.sealed()
+    stage.decisions.clear()
+    return decision
+
+
+@story(SMALL, LARGE)
+async def test_the_cheapest_tier_that_may_serve_answers_and_the_reply_says_which(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto"))
+    talk = await stage.asked()
+    assert talk.json()["model"] == "small-1"
+    talk.reply(whole())
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-tier"), reply.header("x-stoker-serve")) == (200, "cheap", "small")
+    assert reply.json()["choices"][0]["message"]["content"] == "hello"
+    decision = await sealed(stage)
+    assert (decision.model, decision.serve, decision.outcome) == ("auto", "small", "served")
+    routed = decision.routed
+    assert routed is not None
+    assert (routed.task, routed.source, routed.tier, routed.verdict) == ("chat", "rules", "cheap", "allow-with-verify")
+    assert [(one.tier, one.outcome, one.output_tokens, one.cost) for one in routed.attempts] == [
+        ("cheap", "served", 100, 0.0)
+    ]
+
+
+@story(SMALL, LARGE)
+async def test_a_name_that_is_no_task_is_served_as_ever(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="large"))
+    talk = await stage.asked()
+    talk.reply(whole())
+    assert (await client.reply()).header("x-stoker-tier") is None
+    assert (await sealed(stage)).routed is None
+
+
+@story(SMALL, LARGE)
+async def test_the_class_is_declared_by_the_model_name_before_header_and_metadata(stage: Stage) -> None:
+    route(stage, high_risk=())
+    client = await stage.client()
+    for model, headers, metadata, task in (
+        ("auto:review", (("x-stoker-class", "planning"),), {"stoker_class": "creative"}, "review"),
+        ("auto", (("x-stoker-class", "planning"),), {"stoker_class": "creative"}, "planning"),
+        ("auto", (), {"stoker_class": "creative"}, "creative"),
+    ):
+        await client.send(ask(model=model, headers=headers, metadata=metadata))
+        (await stage.asked()).reply(whole())
+        await client.reply()
+        decision = await sealed(stage)
+        assert decision.routed is not None
+        assert decision.routed.task == task
+
+
+@story(SMALL, LARGE)
+async def test_a_tier_that_fails_before_the_first_byte_is_followed_by_the_next_and_costs_what_it_cost(
+    stage: Stage,
+) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True))
+    talk = await stage.asked()
+    talk.reply({"error": "secret of the serve"}, "500 Internal Server Error")
+    talk = await stage.asked()
+    assert talk.json()["model"] == "large-1"
+    talk.begin()
+    talk.say("from the dear one")
+    talk.end()
+    events = await told(client)
+    assert any("from the dear one" in event.data for event in events)
+    assert not any("secret" in event.data for event in events)
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    assert [(one.tier, one.outcome) for one in decision.routed.attempts] == [
+        ("cheap", "upstream_error"), ("dear", "served"),
+    ]  # fmt: skip
+    assert decision.candidates == [Candidate("small", "upstream_error"), Candidate("large")]
+    assert decision.attempts == 2
+
+
+@story(SMALL, LARGE)
+async def test_a_callers_own_error_is_not_tried_elsewhere(stage: Stage) -> None:
+    routing = route(stage)
+    client = await stage.client()
+    for _ in range(3):
+        await client.send(ask(model="auto"))
+        (await stage.asked()).reply({"error": {"message": "bad temperature"}}, "400 Bad Request")
+        assert (await client.reply()).status == 400
+        decision = await sealed(stage)
+        assert decision.routed is not None
+        assert [one.tier for one in decision.routed.attempts] == ["cheap"]
+    assert routing.state("cheap") == "closed", "behaviour 48"
+
+
+@story(SMALL, LARGE)
+async def test_given_a_class_denied_on_local_and_no_cloud_then_a_clear_refusal(stage: Stage) -> None:
+    """Behaviour 42, through the front door."""
+    route(stage, allow_cloud=False)
+    client = await stage.client()
+    await client.send(ask(model="auto:planning"))
+    reply = await client.reply()
+    error = reply.json()["error"]
+    assert (reply.status, error["code"]) == (403, "no_tier")
+    assert "class 'planning'" in error["message"]
+    assert "cheap: not measured at planning" in error["message"]
+    assert "dear: requests do not go to the cloud" in error["message"]
+    decision = await sealed(stage)
+    assert decision.candidates == [Candidate("small", "denied"), Candidate("large", "cloud_not_permitted")]
+
+
+@story(SMALL, LARGE)
+async def test_a_wrong_call_is_repaired_once_and_then_the_next_tier_is_asked_and_the_client_sees_none_of_it(
+    stage: Stage,
+) -> None:
+    """Behaviour 45."""
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True, tools=[TOOL]))
+    for number in range(2):
+        talk = await stage.asked()
+        assert talk.json()["model"] == "small-1"
+        assert ("not valid" in json.dumps(talk.json()["messages"])) == (number == 1)
+        talk.begin()
+        talk.chunk(piece(tool_calls=a_call("no_such_tool")))
+        talk.end()
+    talk = await stage.asked()
+    assert talk.json()["model"] == "large-1"
+    talk.begin()
+    talk.chunk(piece(tool_calls=a_call()))
+    talk.end()
+    events = await told(client)
+    assert not any("no_such_tool" in event.data for event in events)
+    assert any('"look"' in event.data for event in events)
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    cheap, dear = decision.routed.attempts
+    assert (cheap.outcome, cheap.repairs, cheap.findings) == ("failed_verification", 1, ["unknown_tool"])
+    assert (dear.outcome, dear.repairs) == ("served", 0)
+
+
+@story(SMALL, LARGE)
+async def test_a_whole_answer_that_is_wrong_is_held_back_too(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", tools=[TOOL]))
+    (await stage.asked()).reply(whole("", a_call(arguments="[]")))
+    (await stage.asked()).reply(whole("", a_call()))
+    reply = await client.reply()
+    assert reply.json()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"at":"it"}'
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    assert decision.routed.attempts[0].repairs == 1
+    assert decision.routed.tier == "cheap"
+
+
+@story(SMALL, LARGE)
+async def test_after_text_went_out_a_wrong_call_ends_in_exactly_one_error_event(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True, tools=[TOOL]))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("let me look")
+    head = await client.head()
+    talk.chunk(piece(tool_calls=a_call("no_such_tool")))
+    talk.end()
+    events = [event async for event in client.events(head)]
+    assert any("let me look" in event.data for event in events)
+    assert [event for event in events if "no_such_tool" in event.data] == []
+    assert len([event for event in events if "failed_verification" in event.data]) == 1
+    assert "failed_verification" in events[-1].data
+    assert (await sealed(stage)).outcome == "upstream_failed"
+
+
+@story(SMALL, LARGE)
+async def test_what_is_only_watched_passes_byte_for_byte_and_is_counted(stage: Stage) -> None:
+    """Behaviour 43: a measured allow of what it still is."""
+    row = Row("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
+    routing = route(stage, rows={("cheap", "chat"): row})
+    routing.fingerprints["small"] = Fingerprint("i", "e")
+    client = await stage.client()
+    odd = piece(tool_calls=a_call("no_such_tool")).replace(b'"choices":', b'"choices"  :')
+    await client.send(ask(model="auto", stream=True, tools=[TOOL], stream_options={"include_usage": True}))
+    talk = await stage.asked()
+    talk.begin()
+    talk.chunk(odd)
+    talk.end()
+    events = await told(client)
+    assert events[0].data.encode() == odd[6:-2]
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    assert (decision.routed.verify, decision.routed.attempts[0].findings) == ("observe", ["unknown_tool"])
+
+
+@story(SMALL, LARGE)
+async def test_after_some_faults_the_circuit_opens_and_the_next_requests_go_elsewhere_at_once(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    for _ in range(2):
+        await client.send(ask(model="auto"))
+        (await stage.asked()).reply({}, "500 Internal Server Error")
+        (await stage.asked()).reply(whole())
+        assert (await client.reply()).header("x-stoker-tier") == "dear"
+        await sealed(stage)
+    await client.send(ask(model="auto"))
+    talk = await stage.asked()
+    assert talk.json()["model"] == "large-1"
+    talk.reply(whole())
+    await client.reply()
+    decision = await sealed(stage)
+    assert decision.candidates == [Candidate("small", "circuit_open"), Candidate("large")]
+
+
+@story(SMALL, LARGE)
+async def test_a_client_that_leaves_while_the_second_tier_works_leaves_nothing_behind(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True))
+    (await stage.asked()).reply({}, "500 Internal Server Error")
+    talk = await stage.asked()
+    await client.close()
+    await talk.gone.wait()
+    decision = await sealed(stage)
+    assert decision.outcome == "client_left"
+    assert decision.routed is not None
+    assert [one.outcome for one in decision.routed.attempts] == ["upstream_error", "left"]
