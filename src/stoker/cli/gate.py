@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from stoker.domain.gate import Gate
     from stoker.domain.run import Kind, Run
 
-_OWN_TIME = {"soak": "stoker eval soak {serve} --for 8h", "context": "stoker eval context {serve}"}
-"""Measurements that take hours, or the slot: not begun by the way. With the command for each."""
+_OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
+"""Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 
 
 def gate(
@@ -49,12 +49,13 @@ def gate(
     runs = [] if again else _usable(found, asked, began)
     for kind in judged.missing(asked, runs) if not dry_run else ():
         if kind.value in _OWN_TIME:
-            told[kind] = f"measure it first: {_OWN_TIME[kind.value].format(serve=serve)}"
+            command, given = _OWN_TIME[kind.value]
+            told[kind] = f"measure it first: {known.typed(command, found.serve.name, found.place)}{given}"
             continue
         terminal.note(f"{kind.value} of {serve}: measured now")
         try:
             with sole(found.state, found.lock, f"a gate of {serve}"):
-                runs.append(_measured(kind, found, config, state, json))
+                runs.append(_measured(kind, found, json))
         except UsageError as error:
             told[kind] = error.message
     findings = judged.judge(asked, runs)
@@ -124,16 +125,15 @@ def _is_baseline(run: Run) -> bool:
     return run.setting("baseline") is True
 
 
-def _measured(kind: Kind, found: Known, config: str | None, state: str | None, json: bool) -> Run:
+def _measured(kind: Kind, found: Known, json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import benchmark, canary, kept, preflight, subject
 
-    name = found.serve.name
     if kind.value == "canary":
         from stoker.measure.canary_set import questions
 
         return canary.compared(found, questions(found.subject.fingerprint.parts.get("model", "")), None, False)
-    ways = subject.find(name, None, None, None, False, config, state)
+    ways = subject.ways(found)
     if kind.value == "preflight":
         from stoker.measure.preflight import Options, chosen
 

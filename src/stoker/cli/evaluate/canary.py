@@ -154,9 +154,9 @@ def baseline_of(found: Known, wanted: str | None) -> Run:
 
 
 def record_command(found: Known) -> str:
-    from stoker.cli.evaluate.known import start_command
+    from stoker.cli.evaluate.known import typed
 
-    return start_command(found.serve.name, found.place).replace("serves up", "eval canary", 1) + " --record"
+    return f"{typed('eval canary', found.serve.name, found.place)} --record"
 
 
 async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:
