@@ -51,3 +51,25 @@ def test_what_a_gate_measures_comes_in_by_the_key_that_found_the_serve(guarded: 
     seen = {one["name"]: one for one in run["findings"]}
     assert seen["preflight"]["outcome"] == "failed", told  # it was asked; a scripted model has no wits
     assert seen["c4.ttft_p50 < 20s"]["outcome"] == "passed", told
+
+
+def test_a_benchmark_and_a_canary_find_the_same_key_and_an_alias_stays_what_is_asked_for(guarded: Plane) -> None:
+    quickly = ("--concurrency", "1", "--repeats", "1", "--requests", "2", "--seconds", "0", "--output-tokens", "5")
+    code, out, told = said(guarded, "eval", "benchmark", "gpt-x", "--direct", *quickly, "--json")
+    assert code == 0, told
+    runs = json.loads(out)
+    assert [one["subject"]["route"] for one in runs] == ["front-door", "direct"]
+    assert {(one["subject"]["serve"], one["numbers"]["requests_ok"]) for one in runs} == {("a", 2)}
+    assert runs[0]["subject"]["model"] == "gpt-x"
+    code, out, told = said(guarded, "eval", "canary", "gpt-x", "--record", "--json")
+    assert code == 0, told
+    assert json.loads(out)["subject"]["fingerprint"]["identity"] == runs[0]["subject"]["fingerprint"]["identity"] != ""
+
+
+@pytest.mark.parametrize("command", ["preflight", "benchmark", "canary"])
+def test_a_key_of_ones_own_goes_first_and_a_wrong_one_is_named_by_its_variable(guarded: Plane, command: str) -> None:
+    code, _, told = said(guarded, "eval", command, "a", STOKER_KEY="wrong")
+    assert (code, "does not take the key in STOKER_KEY" in told) == (2, True), told
+    if command != "canary":
+        code, _, told = said(guarded, "eval", command, "a", "--key-env", "NO_SUCH")
+        assert (code, "into the variable NO_SUCH" in told) == (2, True), told
