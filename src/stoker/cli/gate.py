@@ -23,7 +23,7 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 
 
 def gate(
-    serve: Annotated[str, typer.Argument(metavar="SERVE", help="A running serve.", autocompletion=options.serve_names)],
+    serve: options.ServeName,
     alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="By the gate of this alias.")] = None,
     name: Annotated[
         str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")

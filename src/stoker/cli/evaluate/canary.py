@@ -24,15 +24,7 @@ Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the i
 
 
 def canary(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the one that runs.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     record: Annotated[bool, typer.Option("--record", help="Make this the baseline of the serve's model.")] = False,
     baseline: Annotated[
         str | None,

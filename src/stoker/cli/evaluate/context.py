@@ -22,15 +22,7 @@ _LARGEST = 131_072
 
 
 def context(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the only one.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     low: Annotated[int, typer.Option("--from", min=256, metavar="N", help="The first candidate.")] = 2048,
     high: Annotated[
         int | None,

@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 
 def soak(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the one that runs.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     length: Annotated[str, typer.Option("--for", metavar="TIME", help="When it ends.")] = "8h",
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
