@@ -127,12 +127,12 @@ def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], qui
     import asyncio
 
     from stoker.cli.evaluate.bar import Bar
-    from stoker.cli.evaluate.machine import facts, is_short_of_memory
+    from stoker.cli.evaluate.machine import facts, is_short_of_memory, load
     from stoker.measure.bench import Bench, Watch
     from stoker.measure.prompts import TooShort
     from stoker.measure.result import run_of
 
-    machine = facts()
+    machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()
     interrupted = False
     with Bar(quiet) as bar:

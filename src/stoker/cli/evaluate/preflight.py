@@ -95,16 +95,16 @@ def measure(found: Found, wanted: Options, tell: Tell) -> Run:
     """Raises UsageError for a wording that there is not."""
     import asyncio
 
+    from stoker.cli.evaluate.machine import facts
     from stoker.measure import artifact
     from stoker.measure import preflight as measured
 
-    server = found.servers[0]
-    machine = artifact.machine()
+    server, machine = found.servers[0], facts()
     try:
         run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
-    run.machine = machine
+    run.machine = artifact.raws(machine)
     return run
 
 

@@ -54,7 +54,6 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
 
     from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.kept import raw_of
     from stoker.domain.run import Kind
     from stoker.measure import artifact, canary
     from stoker.measure.canary_set import digest, questions
@@ -85,7 +84,7 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
     began = time.time()
     run_id = artifact.new_id(Kind.SOAK, found.serve.name, began)
     return Record(
-        run_id, found.serve.name, began, every, length, concurrency, tokens, raw_of(kept), reference, same,
+        run_id, found.serve.name, began, every, length, concurrency, tokens, artifact.raw(kept), reference, same,
         found.subject.fingerprint, found.engine() or "",
     )  # fmt: skip
 
