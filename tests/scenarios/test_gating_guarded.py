@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,17 +22,27 @@ DOOR = """keys = [
 GATE = """
 [gate.quick]
 conditions = ["preflight", "c4.ttft_p50 < 20s"]
+
+[gate.same]
+conditions = ["canary"]
 """
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    weights = tmp_path_factory.mktemp("weights") / "a.gguf"
-    weights.write_bytes(b"GGUF weights")
-    one = serve("a", Script(), engine="llama.cpp", model=str(weights), aliases=["gpt-x"])
-    with running(one, GATE, front_door=DOOR, environment=KEYS) as plane:
+    directory = tmp_path_factory.mktemp("weights")
+
+    def with_weights(name: str, **keys: object) -> str:
+        """A scripted serve that has an identity."""
+        weights = directory / f"{name}.gguf"
+        weights.write_bytes(f"GGUF weights of {name}".encode())
+        return serve(name, Script(), engine="llama.cpp", model=str(weights), slot=None, **keys)
+
+    serves = with_weights("a", aliases=["gpt-x"]), with_weights("b"), with_weights("c")
+    with running(*serves, GATE, front_door=DOOR, environment=KEYS) as plane:
         plane.environment.pop("STOKER_KEY", None)
-        assert plane.admin("switch", serve="a")[0] == 200
+        for name in "abc":
+            assert plane.admin("switch", serve=name)[0] == 200
         yield plane
 
 
@@ -46,11 +57,35 @@ def said(plane: Plane, *words: str, **environment: str) -> tuple[int, str, str]:
 
 
 def test_what_a_gate_measures_comes_in_by_the_key_that_found_the_serve(guarded: Plane) -> None:
-    _, out, told = said(guarded, "gate", "a", "--json")
+    _, out, told = said(guarded, "gate", "a", "--gate", "quick", "--json")
     run: dict[str, Any] = json.loads(out)
     seen = {one["name"]: one for one in run["findings"]}
     assert seen["preflight"]["outcome"] == "failed", told  # it was asked; a scripted model has no wits
     assert seen["c4.ttft_p50 < 20s"]["outcome"] == "passed", told
+
+
+def test_without_a_baseline_a_canary_decides_nothing_and_the_command_that_records_one_is_said(guarded: Plane) -> None:
+    ask = ("gate", "b", "--gate", "same")
+    code, out, _ = said(guarded, *ask, "--json")
+    run: dict[str, Any] = json.loads(out)
+    (finding,) = run["findings"]
+    assert (code, run["outcome"], finding["outcome"]) == (1, "undecided", "undecided")
+    command = f"stoker eval canary b --config {guarded.config} --record"
+    assert finding["fix"] == f"there is no baseline of 'b' yet; record one: {command}"
+    assert finding["fix"] in said(guarded, *ask)[1]
+    code, _, told = said(guarded, *command.split()[1:4], "--record")
+    assert code == 0, told
+    assert said(guarded, *ask)[0] == 0, "a baseline is no canary: the gate asks anew, and finds it the same"
+
+
+def test_a_baseline_of_another_model_decides_nothing_either(guarded: Plane) -> None:
+    code, _, told = said(guarded, "eval", "canary", "c", "--record")
+    assert code == 0, told
+    Path(guarded.serve("c")["model"]).write_bytes(b"GGUF other weights")
+    code, out, told = said(guarded, "gate", "c", "--gate", "same", "--json")
+    (finding,) = json.loads(out)["findings"]
+    assert (code, finding["outcome"]) == (1, "undecided"), told
+    assert "belongs to another model (model: sha256:" in finding["fix"]
 
 
 def test_a_benchmark_and_a_canary_find_the_same_key_and_an_alias_stays_what_is_asked_for(guarded: Plane) -> None:

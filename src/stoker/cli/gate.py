@@ -38,6 +38,7 @@ def gate(
     from stoker.cli.evaluate import kept, known
     from stoker.domain.run import Kind, Outcome
     from stoker.measure import gate as judged
+    from stoker.measure.canary import Refusal
     from stoker.measure.lock import sole
 
     if again and dry_run:
@@ -49,19 +50,19 @@ def gate(
     runs = [] if again else _usable(found, asked, began)
     for kind in judged.missing(asked, runs) if not dry_run else ():
         if kind.value in _OWN_TIME:
-            command, given = _OWN_TIME[kind.value]
-            told[kind] = f"measure it first: {known.typed(command, found.serve.name, found.place)}{given}"
+            told[kind] = _own_time("measure it first", kind, found)
             continue
         terminal.note(f"{kind.value} of {serve}: measured now")
         try:
             with sole(found.state, found.lock, f"a gate of {serve}"):
                 runs.append(_measured(kind, found, json))
-        except UsageError as error:
+        except (UsageError, Refusal) as error:
             told[kind] = error.message
     findings = judged.judge(asked, runs)
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
-            finding.fix = told.get(judged.kind_of(condition), "")
+            kind = judged.kind_of(condition)
+            finding.fix = told.get(kind) or _own_time("measure it again", kind, found)
     outcome = judged.outcome_of(findings)
     settings: dict[str, object] = {
         "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
@@ -114,15 +115,20 @@ def _usable(found: Known, gate: Gate, now: float) -> list[Run]:
     mark = found.subject.fingerprint
     runs = []
     for kind in dict.fromkeys(map(judged.kind_of, gate.conditions)):
-        entries = store.select(kind, found.serve.name, limit=1000)
-        same = (one for one in entries if (one.identity, one.execution) == (mark.identity, mark.execution))
-        loaded = (store.load(one.id) for one in same if kind.value != "canary" or not _is_baseline(store.load(one.id)))
-        runs += judged.usable(loaded, found.serve.name, mark, gate.max_age, now)[:1]
+        entries = (one for one in store.select(kind, found.serve.name, limit=1000) if not one.is_baseline)
+        same = (store.load(one.id) for one in entries if judged.may_be_of(kind, one.identity, one.execution, mark))
+        runs += judged.usable(same, found.serve.name, mark, gate.max_age, now)[:1]
     return runs
 
 
-def _is_baseline(run: Run) -> bool:
-    return run.setting("baseline") is True
+def _own_time(what: str, kind: Kind, found: Known) -> str:
+    """What to do and the command; empty for what the gate measures by itself."""
+    from stoker.cli.evaluate.known import typed
+
+    if kind.value not in _OWN_TIME:
+        return ""
+    command, given = _OWN_TIME[kind.value]
+    return f"{what}: {typed(command, found.serve.name, found.place)}{given}"
 
 
 def _measured(kind: Kind, found: Known, json: bool) -> Run:

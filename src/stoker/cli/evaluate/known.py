@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +22,12 @@ from stoker.measure.server import Server
 
 if TYPE_CHECKING:
     from stoker.cli.answers import FrontDoorStatus, ServeStatus, Status
+    from stoker.measure.fingerprint import Told
 
 KEY = "STOKER_KEY"
 """Where the front door's key is looked for if nothing else is said."""
+PAGES = ("props", "v1/models", "version")
+"""Where engines say what they are, in the order of `Told`."""
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -159,22 +163,24 @@ def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fing
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
     from stoker.measure import fingerprint as marks
 
-    told = asyncio.run(_told(serve.name, target, source))
+    address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{serve.name}", target.key)
+    told = asyncio.run(ask(address, source=source))
     digests = marks.Digests(state).of(marks.files(serve))
     return marks.fingerprint(serve, told, digests, packages(serve))
 
 
-async def _told(name: str, target: Target, source: str) -> Any:
+async def ask(address: http.Address, pages: Collection[str] = PAGES, source: str = "") -> Told:
+    """What an engine says of itself on those pages. `source`: where the key comes from, for whom it is refused."""
     from stoker.measure.fingerprint import Told
 
-    address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{name}", target.key)
-    answers = await asyncio.gather(*(_json(address, path, source) for path in ("/props", "/v1/models", "/version")))
-    return Told(*answers)
+    asked = [page for page in PAGES if page in pages]
+    said = dict(zip(asked, await asyncio.gather(*(_json(address, page, source) for page in asked)), strict=True))
+    return Told(*(said.get(page) for page in PAGES))
 
 
-async def _json(address: http.Address, path: str, source: str) -> Any:
+async def _json(address: http.Address, page: str, source: str) -> Any:
     try:
-        answer = await http.ask(address, path, timeout=10.0)
+        answer = await http.ask(address, f"/{page}", timeout=10.0)
     except http.NoAnswer:
         return None
     if answer.status == 401:
