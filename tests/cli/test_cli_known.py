@@ -11,6 +11,7 @@ from fake_stoker import FakeStoker, serve_status, status
 
 from stoker.cli.answers import FrontDoorStatus, Status
 from stoker.cli.evaluate import known
+from stoker.cli.evaluate.admission import admission
 from stoker.cli.failure import UsageError
 from stoker.cli.main import run
 from stoker.cli.place import Place
@@ -45,28 +46,28 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_without_a_variable_a_key_of_the_configuration_is_taken_that_may_do_it(keys: list[Key], taken: str) -> None:
-    found = known._admission(place(*keys), GUARDED, FAST, None)
-    assert (found.key, found.source) == (f"value-of-{taken}", f"the key '{taken}' of the configuration")
+    found = admission(place(*keys), GUARDED, FAST, None)
+    assert (found.value, found.source) == (f"value-of-{taken}", f"the key '{taken}' of the configuration")
     assert "value-of" not in repr(found)
 
 
 @pytest.mark.parametrize("keys", [(), (key("ask", Scope.INFERENCE),), (key("other", models=("slow",)),)])
 def test_where_no_key_may_do_it_the_variable_is_named(keys: tuple[Key, ...]) -> None:
     with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY"):
-        known._admission(place(*keys), GUARDED, FAST, None)
+        admission(place(*keys), GUARDED, FAST, None)
 
 
 def test_the_variable_goes_first_and_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_KEY", "mine")
-    assert known._admission(place(key("eye")), GUARDED, FAST, None).key == "mine"
+    assert admission(place(key("eye")), GUARDED, FAST, None).value == "mine"
     with pytest.raises(UsageError, match="the variable OTHER"):
-        known._admission(place(key("eye")), GUARDED, FAST, "OTHER")
+        admission(place(key("eye")), GUARDED, FAST, "OTHER")
     monkeypatch.setenv("OTHER", "theirs")
-    assert known._admission(place(key("eye")), GUARDED, FAST, "OTHER").key == "theirs"
+    assert admission(place(key("eye")), GUARDED, FAST, "OTHER").value == "theirs"
 
 
 def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
-    assert known._admission(place(key("eye")), FrontDoorStatus(auth="none"), FAST, None).key is None
+    assert admission(place(key("eye")), FrontDoorStatus(auth="none"), FAST, None).value is None
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import os
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoker.cli.evaluate.admission import KEY, admission
 from stoker.cli.failure import NotRunning, UsageError, unknown_serve
 from stoker.cli.place import Place, find_place
-from stoker.domain.access import Scope
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
@@ -21,23 +19,13 @@ from stoker.fleet.engines import http
 from stoker.measure.server import Server
 
 if TYPE_CHECKING:
-    from stoker.cli.answers import FrontDoorStatus, ServeStatus, Status
+    from stoker.cli.answers import ServeStatus, Status
     from stoker.measure.fingerprint import Told
 
-KEY = "STOKER_KEY"
-"""Where the front door's key is looked for if nothing else is said."""
 PAGES = ("props", "v1/models", "version")
 """Where engines say what they are, in the order of `Told`."""
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """The key with which the front door is asked. It is never printed; where it comes from is."""
-
-    key: str | None = field(default=None, repr=False)
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +75,7 @@ def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
     """A serve that runs here; without a name the only one that does and speaks chat.
 
     Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
-    NotRunning. `key_env`: the variable that has the key, instead of `KEY`.
+    NotRunning. `key_env`: the variable that has the key, instead of `admission.KEY`.
     """
     with place.control() as control:
         status = control.status()
@@ -99,10 +87,10 @@ def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
             code="not_up",
         )
     serve, door = configured(place, now), status.frontdoor
-    admission = _admission(place, door, serve, key_env)
-    target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, admission.key)
+    key = admission(place, door, serve, key_env)
+    target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
     server = Server("front-door", target)
-    mark = _fingerprint(place.state, serve, target, admission.source)
+    mark = _fingerprint(place.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
     return Known(place, now, serve, target, subject)
 
@@ -136,27 +124,6 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
         return meant[0]  # 2, 3
     names = ", ".join(one.name for one in meant) or "there is none that speaks chat"
     raise UsageError(f"which serve? name one of them: {names}")  # 4
-
-
-def _admission(place: Place, door: FrontDoorStatus, serve: Serve, variable: str | None) -> Admission:
-    """By which key the front door is asked, for the model and for what the engine says of itself.
-
-    1. the one in the variable  2. none is wanted  3. unless a variable was named, a key of the configuration that may
-    do both; the one with the most requests at once, since they are what is measured
-    """
-    value = os.environ.get(variable or KEY)
-    if value:
-        return Admission(value, f"the key in {variable or KEY}")  # 1
-    if door.auth != "keys":
-        return Admission()  # 2
-    keys = place.settings.front_door.keys if place.settings is not None and variable is None else ()
-    able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
-    if not able:
-        raise UsageError(
-            f"the front door wants a key: put one with scope `observe` into the variable {variable or KEY}"
-        )
-    most = max(able, key=lambda one: math.inf if one.max_active is None else one.max_active)
-    return Admission(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3
 
 
 def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:

@@ -149,6 +149,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
 
     from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate.known import typed
     from stoker.domain.run import Kind
     from stoker.measure import soak as measure
     from stoker.measure.soak import Soak, SystemTimes
@@ -165,7 +166,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     try:
         told.run(work())
     except KeyboardInterrupt:
-        again = f"stoker eval soak {record.serve} --resume"
+        again = f"{typed('eval soak', record.serve, found.place)} --resume"
         terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
     settings: dict[str, object] = {
         "for": record.length,
