@@ -48,6 +48,7 @@ from stoker.flow import Flow
 from stoker.front import Front
 from stoker.legacy import Legacy
 from stoker.measure import artifact
+from stoker.measure.machine import machine
 from stoker.promotions import Promotions
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
@@ -341,10 +342,10 @@ class Application:
             artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, SystemClock.wall() - at,
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
             settings=artifact.raws(msgspec.structs.asdict(override)),
-            machine=artifact.machine(),
         )  # fmt: skip
 
         def write() -> None:
+            run.machine = artifact.raws(machine())
             try:
                 artifact.save(run, Path(self.settings.paths.state) / "results")
             except StokerError as error:

@@ -13,15 +13,16 @@ import pytest
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.measure import artifact
+from stoker.measure.machine import machine
 
 
 def run(run_id: str = "20261121T175901Z-canary-fast-3f2a") -> Run:
     subject = Subject("fast", "fast", "http://127.0.0.1:8000/v1")
     findings = [Finding("sum", Outcome.FAILED, "it differs")]
     settings = artifact.raws({"every": 5})
-    machine = artifact.machine()
+    where = artifact.raws(machine())
     raw = msgspec.Raw(b'{"a":[1,2]}')
-    return Run(run_id, Kind.CANARY, 1.5, 2.5, subject, Outcome.FAILED, findings, {"n": 3}, settings, machine, raw)
+    return Run(run_id, Kind.CANARY, 1.5, 2.5, subject, Outcome.FAILED, findings, {"n": 3}, settings, where, raw)
 
 
 def decoded(one: Run) -> object:

@@ -103,3 +103,38 @@ def test_one_failure_fails_and_one_doubt_leaves_it_open() -> None:
     assert outcome(PASSED, UNDECIDED) is UNDECIDED
     assert outcome(UNDECIDED, FAILED, PASSED) is FAILED
     assert outcome(Outcome.INTERRUPTED, PASSED) is UNDECIDED
+
+
+def test_a_context_search_is_of_this_serve_whatever_limits_it_ran_with_itself() -> None:
+    def marked(**parts: str) -> Fingerprint:
+        return Fingerprint("model-1", str(sorted(parts.items())), parts)
+
+    now = marked(context="512", **{"reported.context": "512", "reported.slots": "2"}, version="9")
+    others = marked(context="512", **{"reported.context": "8192", "reported.slots": "4"}, version="9")
+    newer = marked(context="512", **{"reported.context": "512", "reported.slots": "2"}, version="10")
+
+    def counts(kind: Kind, fingerprint: Fingerprint) -> bool:
+        return bool(usable([run(kind, fingerprint=fingerprint)], "fast", now, None, now=8.0))
+
+    assert counts(Kind.CONTEXT, others)
+    assert not counts(Kind.CONTEXT, newer)
+    assert not counts(Kind.CONTEXT, Fingerprint("model-2", others.execution, others.parts))
+    assert not counts(Kind.PREFLIGHT, others)
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "outcome"),
+    [
+        ("context >= 4096", FAILED, FAILED),
+        ("context >= 4096", PASSED, UNDECIDED),
+        ("context > 2048", PASSED, UNDECIDED),
+        ("context >= 2048", PASSED, PASSED),
+        ("context < 1024", PASSED, FAILED),
+    ],
+)
+def test_a_search_that_found_nothing_too_long_does_not_fail_a_longer_context(
+    text: str, longest: Outcome, outcome: Outcome
+) -> None:
+    findings = [Finding("context-2048", PASSED), Finding("context-4096", longest)]
+    (found,) = judge(gate(text), [run(Kind.CONTEXT, findings=findings, numbers={"context": 2048})])
+    assert found.outcome is outcome

@@ -10,6 +10,7 @@ import pytest
 from stoker.domain.lease import Target
 from stoker.measure import context
 from stoker.measure.context import NotStarted, Search, Started
+from stoker.measure.fingerprint import Told
 from stoker.testing.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -55,7 +56,7 @@ def searched(low: int, high: int, concurrency: float, most: int, **script: Any) 
             await server.close()
 
         props = {"total_slots": 4, "default_generation_settings": {"n_ctx": length}}
-        return Started(Target("127.0.0.1", server.port, "", "scripted"), props, "", stop)
+        return Started(Target("127.0.0.1", server.port, "", "scripted"), Told(props), "", stop)
 
     trials = asyncio.run(context.search(low, high, concurrency, start))
     return trials, counts[0], counts[1]
@@ -94,7 +95,7 @@ def test_a_limit_that_the_engine_lowered_is_said() -> None:
             return None
 
         props = {"total_slots": 1, "default_generation_settings": {"n_ctx": 2048}}
-        return Started(Target("127.0.0.1", 1, "", "x"), props, "", stop)
+        return Started(Target("127.0.0.1", 1, "", "x"), Told(props), "", stop)
 
     trial = asyncio.run(context.prove(4096, 1, start))
     assert trial.outcome == "the engine took 2048 tokens for its limit instead"

@@ -136,3 +136,43 @@ def test_a_broken_one_fails_and_the_condition_is_named(kind: str, failed: str, n
         assert named in finding["seen"]
         code, _, told = said(plane, "promote", "coder", "ember")
         assert (code, f"failed: {failed}" in told or failed in told) == (1, True)
+
+
+LONG = """
+[gate.long]
+conditions = ["context >= 1024"]
+
+[gate.longer]
+conditions = ["context >= 4096"]
+"""
+
+
+def test_a_context_search_counts_for_the_serve_whatever_limit_it_runs_with() -> None:
+    with running(llama("m", context=512), LONG) as plane:
+        command = f"stoker eval context m --config {plane.config}"
+
+        def searched(most: int) -> None:
+            assert plane.admin("unload", serve="m")[0] == 200
+            code, _, told = said(plane, *command.split()[1:4], "--from", "512", "--to", str(most))
+            assert code == 0, told
+            assert plane.admin("switch", serve="m")[0] == 200
+
+        def finding(name: str) -> dict[str, Any]:
+            (found,) = json.loads(said(plane, "gate", "m", "--gate", name, "--json")[1])["findings"]
+            return dict(found)
+
+        assert plane.admin("switch", serve="m")[0] == 200
+        first = finding("long")
+        assert (first["outcome"], first["fix"]) == ("undecided", f"measure it first: {command}")
+        searched(1024)
+        assert finding("long")["outcome"] == "passed"
+        longer = finding("longer")
+        assert (longer["outcome"], longer["fix"]) == ("undecided", f"measure it again: {command}")
+        assert longer["seen"] == "context = 1024, and nothing longer was tried"
+        searched(4096)
+        longer = finding("longer")
+        assert (longer["outcome"], longer["seen"]) == ("failed", "context = 2048")
+        plane.write(plane.config.read_text().replace("context = 512", "context = 2048"))
+        assert plane.admin("reload")[0] == 200
+        assert plane.admin("switch", serve="m")[0] == 200
+        assert finding("long")["outcome"] == "passed", "what was found was written into the configuration"

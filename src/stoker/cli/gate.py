@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from stoker.domain.gate import Gate
     from stoker.domain.run import Kind, Run
 
-_OWN_TIME = {"soak": "stoker eval soak {serve} --for 8h", "context": "stoker eval context {serve}"}
-"""Measurements that take hours, or the slot: not begun by the way. With the command for each."""
+_OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
+"""Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 
 
 def gate(
-    serve: Annotated[str, typer.Argument(metavar="SERVE", help="A running serve.", autocompletion=options.serve_names)],
+    serve: options.ServeName,
     alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="By the gate of this alias.")] = None,
     name: Annotated[
         str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")
@@ -38,6 +38,7 @@ def gate(
     from stoker.cli.evaluate import kept, known
     from stoker.domain.run import Kind, Outcome
     from stoker.measure import gate as judged
+    from stoker.measure.canary import Refusal
     from stoker.measure.lock import sole
 
     if again and dry_run:
@@ -49,18 +50,19 @@ def gate(
     runs = [] if again else _usable(found, asked, began)
     for kind in judged.missing(asked, runs) if not dry_run else ():
         if kind.value in _OWN_TIME:
-            told[kind] = f"measure it first: {_OWN_TIME[kind.value].format(serve=serve)}"
+            told[kind] = _own_time("measure it first", kind, found)
             continue
         terminal.note(f"{kind.value} of {serve}: measured now")
         try:
             with sole(found.state, found.lock, f"a gate of {serve}"):
-                runs.append(_measured(kind, found, config, state, json))
-        except UsageError as error:
+                runs.append(_measured(kind, found, json))
+        except (UsageError, Refusal) as error:
             told[kind] = error.message
     findings = judged.judge(asked, runs)
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
-            finding.fix = told.get(judged.kind_of(condition), "")
+            kind = judged.kind_of(condition)
+            finding.fix = told.get(kind) or _own_time("measure it again", kind, found)
     outcome = judged.outcome_of(findings)
     settings: dict[str, object] = {
         "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
@@ -113,27 +115,31 @@ def _usable(found: Known, gate: Gate, now: float) -> list[Run]:
     mark = found.subject.fingerprint
     runs = []
     for kind in dict.fromkeys(map(judged.kind_of, gate.conditions)):
-        entries = store.select(kind, found.serve.name, limit=1000)
-        same = (one for one in entries if (one.identity, one.execution) == (mark.identity, mark.execution))
-        loaded = (store.load(one.id) for one in same if kind.value != "canary" or not _is_baseline(store.load(one.id)))
-        runs += judged.usable(loaded, found.serve.name, mark, gate.max_age, now)[:1]
+        entries = (one for one in store.select(kind, found.serve.name, limit=1000) if not one.is_baseline)
+        same = (store.load(one.id) for one in entries if judged.may_be_of(kind, one.identity, one.execution, mark))
+        runs += judged.usable(same, found.serve.name, mark, gate.max_age, now)[:1]
     return runs
 
 
-def _is_baseline(run: Run) -> bool:
-    return run.setting("baseline") is True
+def _own_time(what: str, kind: Kind, found: Known) -> str:
+    """What to do and the command; empty for what the gate measures by itself."""
+    from stoker.cli.evaluate.known import typed
+
+    if kind.value not in _OWN_TIME:
+        return ""
+    command, given = _OWN_TIME[kind.value]
+    return f"{what}: {typed(command, found.serve.name, found.place)}{given}"
 
 
-def _measured(kind: Kind, found: Known, config: str | None, state: str | None, json: bool) -> Run:
+def _measured(kind: Kind, found: Known, json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import benchmark, canary, kept, preflight, subject
 
-    name = found.serve.name
     if kind.value == "canary":
         from stoker.measure.canary_set import questions
 
         return canary.compared(found, questions(found.subject.fingerprint.parts.get("model", "")), None, False)
-    ways = subject.find(name, None, None, None, False, config, state)
+    ways = subject.ways(found)
     if kind.value == "preflight":
         from stoker.measure.preflight import Options, chosen
 

@@ -70,6 +70,18 @@ MaybeServe = Annotated[
         metavar="[NAME]", help="Name of a serve. Default: all.", autocompletion=serve_names, show_default=False
     ),
 ]
+OneServe = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SERVE]",
+        help="A serve, by any of its names. Default: the only one to choose from.",
+        autocompletion=serve_names,
+        show_default=False,
+    ),
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")]
+ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")]
+KeyVariable = Annotated[str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable with the key.")]
 
 
 def duration(text: str | None, option: str) -> float | None:

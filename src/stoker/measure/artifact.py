@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import re
 import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from stoker import __version__
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Run
 
@@ -91,20 +90,11 @@ def write(path: Path, content: bytes) -> None:
         os.close(directory)
 
 
-def machine() -> dict[str, msgspec.Raw]:
-    """Where it was measured. No names of hosts or users."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    found: dict[str, object] = {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": platform.machine(),
-        "cores": cores,
-        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "python": platform.python_version(),
-        "stoker": __version__,
-    }
-    return raws(found)
+def raw(value: object) -> msgspec.Raw:
+    """For `Run.raw`."""
+    return msgspec.Raw(msgspec.json.encode(value))
 
 
-def raws(values: dict[str, object]) -> dict[str, msgspec.Raw]:
+def raws(values: Mapping[str, object]) -> dict[str, msgspec.Raw]:
     """For `Run.settings` and `Run.machine`."""
-    return {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in values.items()}
+    return {name: raw(value) for name, value in values.items()}

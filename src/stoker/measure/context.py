@@ -14,6 +14,7 @@ import msgspec
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Number, Outcome
+from stoker.measure.fingerprint import Told
 from stoker.measure.talk import Heard, Talk
 
 STEP = 256
@@ -31,8 +32,8 @@ class Started(NamedTuple):
     """An engine that runs with one candidate's limit."""
 
     target: Target
-    props: Any
-    """llama.cpp's /props; None elsewhere."""
+    told: Told
+    """What it says of itself."""
     log: str
     """What it wrote since its start."""
     stop: Callable[[], Awaitable[None]]
@@ -119,9 +120,9 @@ async def prove(context: int, wanted: float, start: Start) -> Trial:
     except NotStarted as error:
         return Trial(context, f"did not start: {error}")
     try:
-        kv_tokens, concurrency = reported(started.props, started.log, context)
+        kv_tokens, concurrency = reported(started.told.props, started.log, context)
         trial = Trial(context, "", kv_tokens, concurrency)
-        own = _own_limit(started.props)
+        own = _own_limit(started.told.props)
         if own is not None and own < context:
             trial.outcome = f"the engine took {own} tokens for its limit instead"
             return trial

@@ -5,7 +5,8 @@
 3. a bound of a rate: the interval lies on the right side                       -> passed
                       the whole interval lies on the wrong side                 -> failed
                       it holds the bound                                        -> undecided: more samples
-4. a number                                                                     -> compared
+4. a context that works, below the bound, and nothing longer was tried          -> undecided: a longer search
+5. a number                                                                     -> compared
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ MEASURED_BY = (
     ("goodput", Kind.BENCHMARK), ("context", Kind.CONTEXT),
 )  # fmt: skip
 """By how a metric begins, behind the step of a benchmark (`c4.ttft_p95`); what else there is comes from preflight."""
+SEARCHED = ("context", "reported.context", "reported.slots")
+"""Parts of a fingerprint that a context search sets by itself."""
 _STEP = re.compile(r"[cr][0-9.]+\.")
 _TIMES = ("ttft_", "tpot_", "e2e_")
 """Milliseconds in the run, seconds in a condition."""
@@ -43,13 +46,25 @@ def usable(runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: f
             for run in runs
             if run.subject.serve == serve
             and run.outcome is not Outcome.INTERRUPTED
-            and run.subject.fingerprint.identity == fingerprint.identity != ""
-            and run.subject.fingerprint.execution == fingerprint.execution
+            and is_of(run.kind, run.subject.fingerprint, fingerprint)
             and (max_age is None or now - run.at <= max_age)
         ),
         key=lambda run: run.at,
         reverse=True,
     )
+
+
+def may_be_of(kind: Kind, identity: str, execution: str, now: Fingerprint) -> bool:
+    """Whether digests alone leave it open that this is a measurement of what runs now: then its parts decide."""
+    return identity == now.identity != "" and (execution == now.execution or kind is Kind.CONTEXT)
+
+
+def is_of(kind: Kind, measured: Fingerprint, now: Fingerprint) -> bool:
+    """Whether what was measured is what runs now. A context search says the same whatever limit it runs with."""
+    if not may_be_of(kind, measured.identity, measured.execution, now):
+        return False
+    mine, yours = ({k: v for k, v in one.parts.items() if k not in SEARCHED} for one in (measured, now))
+    return mine == yours or measured.execution == now.execution
 
 
 def missing(gate: Gate, runs: Sequence[Run]) -> list[Kind]:
@@ -87,10 +102,17 @@ def _judge(condition: Condition, run: Run | None) -> Finding:
     seen = run.numbers.get(condition.metric)
     if seen is None:
         return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} has no {condition.metric}")  # 1
+    if condition.op in (">", ">=") and not condition.holds(seen) and _went_on_working(run):
+        return Finding(name, Outcome.UNDECIDED, f"{condition.metric} = {seen}, and nothing longer was tried")  # 4
     is_time = _STEP.sub("", condition.metric).startswith(_TIMES)
-    outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 4
+    outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 5
     text = f"{condition.metric} = {seen:.4g}{' ms' if is_time else ''}"
     return Finding(name, outcome, text, numbers={condition.metric: seen})
+
+
+def _went_on_working(run: Run) -> bool:
+    """A context search that found no length too long."""
+    return run.kind is Kind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
 
 
 def _judge_rate(condition: Condition, run: Run) -> Finding:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
-from stoker.measure.artifact import new_id
+from stoker.measure.artifact import new_id, raw, raws
 from stoker.measure.bench import Bench, Measured
 from stoker.measure.figures import counts, figures, summary
 from stoker.measure.ladder import drift, has_drifted, knee
@@ -60,9 +60,9 @@ def run_of(
         outcome=outcome,
         findings=findings,
         numbers=numbers,
-        settings={name: _raw(value) for name, value in _settings(bench).items()},
-        machine={name: _raw(value) for name, value in machine.items()},
-        raw=_raw(_raw_of(rows, cold)),
+        settings=raws(_settings(bench)),
+        machine=raws(machine),
+        raw=raw(_raw_of(rows, cold)),
     )
 
 
@@ -152,7 +152,3 @@ def _since(begin: float, timed: Timed) -> Timed:
         if value is not None:
             setattr(moved, name, round(value - begin, 6))
     return moved
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))

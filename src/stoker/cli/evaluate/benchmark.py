@@ -18,20 +18,12 @@ if TYPE_CHECKING:
 
 
 def benchmark(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]", help="A running serve, or an alias. Default: the only one that runs.",
-            autocompletion=options.serve_names, show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     config: options.Config = None,
     state: options.State = None,
-    base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")] = None,
-    model: Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")] = None,
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable that holds the key.")
-    ] = None,
+    base_url: options.BaseUrl = None,
+    model: options.ModelThere = None,
+    key_env: options.KeyVariable = None,
     direct: Annotated[bool, typer.Option("--direct", help="Also the engine itself, in turn with the front door.")]
     = False,
     preset: Annotated[
@@ -135,12 +127,12 @@ def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], qui
     import asyncio
 
     from stoker.cli.evaluate.bar import Bar
-    from stoker.cli.evaluate.machine import facts, is_short_of_memory
+    from stoker.cli.evaluate.machine import facts, is_short_of_memory, load
     from stoker.measure.bench import Bench, Watch
     from stoker.measure.prompts import TooShort
     from stoker.measure.result import run_of
 
-    machine = facts()
+    machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()
     interrupted = False
     with Bar(quiet) as bar:

@@ -24,15 +24,7 @@ Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the i
 
 
 def canary(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the one that runs.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     record: Annotated[bool, typer.Option("--record", help="Make this the baseline of the serve's model.")] = False,
     baseline: Annotated[
         str | None,
@@ -154,9 +146,9 @@ def baseline_of(found: Known, wanted: str | None) -> Run:
 
 
 def record_command(found: Known) -> str:
-    from stoker.cli.evaluate.known import start_command
+    from stoker.cli.evaluate.known import typed
 
-    return start_command(found.serve.name, found.place).replace("serves up", "eval canary", 1) + " --record"
+    return f"{typed('eval canary', found.serve.name, found.place)} --record"
 
 
 async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,23 +14,16 @@ from stoker.cli.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
-    from stoker.domain.run import Run
+    from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
     from stoker.measure.context import Start, Started, Trial
+    from stoker.measure.fingerprint import Told
 
 _LARGEST = 131_072
 
 
 def context(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the only one.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     low: Annotated[int, typer.Option("--from", min=256, metavar="N", help="The first candidate.")] = 2048,
     high: Annotated[
         int | None,
@@ -110,13 +103,15 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome, Subject
     from stoker.measure import context as measure
+    from stoker.measure.context import Trial
+    from stoker.measure.fingerprint import Told
 
-    began, trials, seen = time.time(), list[Any](), list[Any]()
+    began, trials, seen = time.time(), list[Trial](), list[Told]()
     outcome = Outcome.FAILED
 
     async def watched(length: int) -> Started:
         started = await start(length)
-        seen.append(started.props)
+        seen.append(started.told)
         return started
 
     def tell(trial: Trial) -> None:
@@ -131,7 +126,7 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
         terminal.note(f"broken off after {len(trials)} candidates; they are kept")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
-        _mark(place, serve, seen[-1] if seen else None),
+        _mark(place, serve.name, seen[-1] if seen else Told()),
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
     run = made(
@@ -141,12 +136,14 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
     return run
 
 
-def _mark(place: Place, serve: Serve, props: object) -> Any:
+def _mark(place: Place, name: str, told: Told) -> Fingerprint:
+    """Of the serve as it is configured: what its slot adds is added when it runs, too."""
     from stoker.cli.evaluate.known import packages
     from stoker.measure import fingerprint as marks
 
+    serve = place.serve(name)
     digests = marks.Digests(place.state).of(marks.files(serve))
-    return marks.fingerprint(serve, marks.Told(props), digests, packages(serve))
+    return marks.fingerprint(serve, told, digests, packages(serve))
 
 
 def _show(run: Run, json: bool) -> None:

@@ -15,7 +15,7 @@ def feed(found: Known, verdicts: Iterable[bool]) -> None:
     """Each question's first reply: whether it mismatched. An alarm is said on stderr, with what to do next."""
     import msgspec
 
-    from stoker.cli.evaluate.known import start_command
+    from stoker.cli.evaluate.known import typed
     from stoker.measure import artifact
     from stoker.measure.drift import Drift, Level
 
@@ -33,7 +33,7 @@ def feed(found: Known, verdicts: Iterable[bool]) -> None:
     except OSError as error:
         terminal.note(f"stoker: {path} cannot be written ({error.strerror}); this canary is not counted")
     if alarms:
-        command = start_command(found.serve.name, found.place).replace("serves up", "eval preflight", 1)
+        command = typed("eval preflight", found.serve.name, found.place)
         terminal.note(
             f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions otherwise more often than it "
             f"did; see whether it still does what it should: {command}"

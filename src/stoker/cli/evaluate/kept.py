@@ -5,14 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from stoker.cli import terminal
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
-
-if TYPE_CHECKING:
-    import msgspec
 
 
 def made(
@@ -27,8 +23,7 @@ def made(
     run_id: str | None = None,
 ) -> Run:
     """The artifact. `began`: Unix time."""
-    import msgspec
-
+    from stoker.cli.evaluate import machine
     from stoker.measure import artifact
 
     return Run(
@@ -41,8 +36,8 @@ def made(
         findings=findings,
         numbers=dict(numbers),
         settings=artifact.raws(settings),
-        machine=artifact.machine(),
-        raw=msgspec.Raw(msgspec.json.encode(raw)),
+        machine=artifact.raws(machine.facts()),
+        raw=artifact.raw(raw),
     )
 
 
@@ -77,9 +72,3 @@ def _text(run: Run) -> str:
 
     encoded: bytes = msgspec.json.encode(run)
     return encoded.decode()
-
-
-def raw_of(value: object) -> msgspec.Raw:
-    import msgspec
-
-    return msgspec.Raw(msgspec.json.encode(value))

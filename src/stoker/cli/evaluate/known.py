@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stoker.cli.evaluate.admission import KEY, admission
 from stoker.cli.failure import NotRunning, UsageError, unknown_serve
 from stoker.cli.place import Place, find_place
-from stoker.domain.access import Scope
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import http
+from stoker.measure.server import Server
 
 if TYPE_CHECKING:
     from stoker.cli.answers import ServeStatus, Status
+    from stoker.measure.fingerprint import Told
 
-KEY = "STOKER_KEY"
+PAGES = ("props", "v1/models", "version")
+"""Where engines say what they are, in the order of `Told`."""
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -30,9 +33,11 @@ class Known:
     """One serve of a running Stoker."""
 
     place: Place
+    now: ServeStatus
+    """As it was when it was found."""
     serve: Serve
     target: Target
-    """The front door."""
+    """The front door, asked for the serve by its own name."""
     subject: Subject
 
     @property
@@ -42,7 +47,7 @@ class Known:
     @property
     def lock(self) -> str:
         """What two measurements may not share."""
-        return self.serve.slot or self.serve.name
+        return self.now.slot or self.now.name
 
     def engine(self) -> str | None:
         """`process 812`; empty: none runs; None: nobody answers now."""
@@ -59,32 +64,42 @@ class Known:
 
 
 def find(name: str | None, config: str | None, state: str | None) -> Known:
-    """Raises UsageError with the command that helps: nothing runs, the serve is down, there is none of that name."""
-    place = find_place(config, state)
+    """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
     try:
-        with place.control() as control:
-            status = control.status()
+        return within(find_place(config, state), name)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
+
+
+def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
+    """A serve that runs here; without a name the only one that does and speaks chat.
+
+    Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
+    NotRunning. `key_env`: the variable that has the key, instead of `admission.KEY`.
+    """
+    with place.control() as control:
+        status = control.status()
     now = _chosen(name, status)
     if now.state not in _UP:
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
-            f"serve '{now.name}' is not running ({now.state}){why}; start it: {start_command(now.name, place)}",
+            f"serve '{now.name}' is not running ({now.state}){why}; start it: {typed('serves up', now.name, place)}",
             code="not_up",
         )
-    serve = configured(place, now)
-    target = _door(place, status, now.name)
-    mark = fingerprint(place.state, serve, target)
-    base_url = f"http://{target.host}:{target.port}/v1"
-    return Known(place, serve, target, Subject(now.name, now.name, base_url, "chat", "front-door", mark))
+    serve, door = configured(place, now), status.frontdoor
+    key = admission(place, door, serve, key_env)
+    target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
+    server = Server("front-door", target)
+    mark = _fingerprint(place.state, serve, target, key.source)
+    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
+    return Known(place, now, serve, target, subject)
 
 
-def start_command(name: str, place: Place) -> str:
-    """Exactly as it has to be typed here."""
+def typed(command: str, name: str, place: Place) -> str:
+    """`stoker COMMAND NAME`, exactly as it has to be typed here."""
     source = place.settings.source if place.settings is not None else ""
     where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(place.state))}"
-    return f"stoker serves up {shlex.quote(name)}{where}"
+    return f"stoker {command} {shlex.quote(name)}{where}"
 
 
 def configured(place: Place, now: ServeStatus) -> Serve:
@@ -95,53 +110,48 @@ def configured(place: Place, now: ServeStatus) -> Serve:
 
 
 def _chosen(name: str | None, status: Status) -> ServeStatus:
+    """1. the one that is named  2. the only one that runs and speaks chat  3. the only one that could
+    4. there is no telling
+    """
     if name is not None:
         found = status.serve(name)
         if found is None:
             raise unknown_serve(name, [one.name for one in status.serves], "the running Stoker")
-        return found
-    up = [one for one in status.serves if one.state in _UP] or status.serves
-    if len(up) == 1:
-        return up[0]
-    names = ", ".join(one.name for one in up) or "there is none at all"
-    raise UsageError(f"which serve? name one of them: {names}")
+        return found  # 1
+    able = [one for one in status.serves if "chat" in one.dialects]
+    meant = [one for one in able if one.state in _UP] or able
+    if len(meant) == 1:
+        return meant[0]  # 2, 3
+    names = ", ".join(one.name for one in meant) or "there is none that speaks chat"
+    raise UsageError(f"which serve? name one of them: {names}")  # 4
 
 
-def _door(place: Place, status: Status, name: str) -> Target:
-    door = status.frontdoor
-    key = os.environ.get(KEY) or None
-    if key is None and door.auth == "keys" and place.settings is not None:
-        able = [one for one in place.settings.front_door.keys if one.scope >= Scope.OBSERVE and "*" in one.models]
-        key = able[0].value.reveal() if able else None
-    if key is None and door.auth == "keys":
-        raise UsageError(f"the front door wants a key: put one with scope `observe` into the variable {KEY}")
-    return Target(_NOWHERE.get(door.host, door.host), door.port, "", name, key)
-
-
-def fingerprint(state: Path, serve: Serve, target: Target) -> Fingerprint:
-    """Asks the engine through the front door, hashes the weights once."""
+def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
+    """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
     from stoker.measure import fingerprint as marks
 
-    told = asyncio.run(_told(serve.name, target))
+    address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{serve.name}", target.key)
+    told = asyncio.run(ask(address, source=source))
     digests = marks.Digests(state).of(marks.files(serve))
     return marks.fingerprint(serve, told, digests, packages(serve))
 
 
-async def _told(name: str, target: Target) -> Any:
+async def ask(address: http.Address, pages: Collection[str] = PAGES, source: str = "") -> Told:
+    """What an engine says of itself on those pages. `source`: where the key comes from, for whom it is refused."""
     from stoker.measure.fingerprint import Told
 
-    address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{name}", target.key)
-    answers = await asyncio.gather(*(_json(address, path) for path in ("/props", "/v1/models", "/version")))
-    return Told(*answers)
+    asked = [page for page in PAGES if page in pages]
+    said = dict(zip(asked, await asyncio.gather(*(_json(address, page, source) for page in asked)), strict=True))
+    return Told(*(said.get(page) for page in PAGES))
 
 
-async def _json(address: http.Address, path: str) -> Any:
+async def _json(address: http.Address, page: str, source: str) -> Any:
     try:
-        answer = await http.ask(address, path, timeout=10.0)
+        answer = await http.ask(address, f"/{page}", timeout=10.0)
     except http.NoAnswer:
         return None
     if answer.status == 401:
-        raise UsageError(f"the front door does not take the key in {KEY}: put one with scope `observe` there")
+        raise UsageError(f"the front door does not take {source}: put one with scope `observe` into {KEY}")
     return answer.json() if answer.status == 200 else None
 
 

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from stoker.cli.evaluate.known import ask
 from stoker.cli.failure import UsageError
 from stoker.cli.ports import free_port
 from stoker.domain.lease import Target
@@ -65,13 +66,13 @@ class OwnEngine:
             used = key if launch.takes_key else None
             address = http.Address(serve.host, port, "", used)
             await self._until_ready(serve, address, pid)
-            props = await _json(address, "/props")
+            told = await ask(address, _open_pages(serve))
             log = self._log.read_text(errors="replace")
         except BaseException:
             await _stop(pid, serve.stop_grace)
             raise
         target = Target(serve.host, port, "", serve.served_name or serve.name, used)
-        return Started(target, props, log, lambda: _stop(pid, serve.stop_grace))
+        return Started(target, told, log, lambda: _stop(pid, serve.stop_grace))
 
     async def _until_ready(self, serve: Serve, address: http.Address, pid: int) -> None:
         deadline = time.monotonic() + serve.ready_timeout
@@ -91,12 +92,11 @@ class OwnEngine:
         return lines[-1][-_TAIL:] if lines else "it ended without a word"
 
 
-async def _json(address: http.Address, path: str) -> object:
-    try:
-        answer = await http.ask(address, path)
-    except http.NoAnswer:
-        return None
-    return answer.json() if answer.status == 200 else None
+def _open_pages(serve: Serve) -> set[str]:
+    """What the front door lets through: so that it says the same of itself here as when it serves."""
+    from stoker.front import UPSTREAM
+
+    return {page for method, page in UPSTREAM.get(serve.engine, {}) if method == "GET"}
 
 
 async def _stop(pid: int, grace: float) -> None:

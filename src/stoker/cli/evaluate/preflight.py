@@ -18,20 +18,12 @@ if TYPE_CHECKING:
 
 
 def preflight(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]", help="A running serve, or an alias. Default: the only one that runs.",
-            autocompletion=options.serve_names, show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     config: options.Config = None,
     state: options.State = None,
-    base_url: Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")] = None,
-    model: Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")] = None,
-    key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable that holds the key.")
-    ] = None,
+    base_url: options.BaseUrl = None,
+    model: options.ModelThere = None,
+    key_env: options.KeyVariable = None,
     needle_ctx: Annotated[
         int | None, typer.Option("--needle-ctx", min=64, metavar="N", help="Prompt tokens of the longest needle.")
     ] = None,
@@ -103,16 +95,16 @@ def measure(found: Found, wanted: Options, tell: Tell) -> Run:
     """Raises UsageError for a wording that there is not."""
     import asyncio
 
+    from stoker.cli.evaluate.machine import facts
     from stoker.measure import artifact
     from stoker.measure import preflight as measured
 
-    server = found.servers[0]
-    machine = artifact.machine()
+    server, machine = found.servers[0], facts()
     try:
         run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
-    run.machine = machine
+    run.machine = artifact.raws(machine)
     return run
 
 

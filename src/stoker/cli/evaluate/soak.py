@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 
 
 def soak(
-    serve: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SERVE]",
-            help="Name of a serve. Default: the one that runs.",
-            autocompletion=options.serve_names,
-            show_default=False,
-        ),
-    ] = None,
+    serve: options.OneServe = None,
     length: Annotated[str, typer.Option("--for", metavar="TIME", help="When it ends.")] = "8h",
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
@@ -62,7 +54,6 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
 
     from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.kept import raw_of
     from stoker.domain.run import Kind
     from stoker.measure import artifact, canary
     from stoker.measure.canary_set import digest, questions
@@ -93,7 +84,7 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
     began = time.time()
     run_id = artifact.new_id(Kind.SOAK, found.serve.name, began)
     return Record(
-        run_id, found.serve.name, began, every, length, concurrency, tokens, raw_of(kept), reference, same,
+        run_id, found.serve.name, began, every, length, concurrency, tokens, artifact.raw(kept), reference, same,
         found.subject.fingerprint, found.engine() or "",
     )  # fmt: skip
 
@@ -158,6 +149,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
 
     from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate.known import typed
     from stoker.domain.run import Kind
     from stoker.measure import soak as measure
     from stoker.measure.soak import Soak, SystemTimes
@@ -174,7 +166,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     try:
         told.run(work())
     except KeyboardInterrupt:
-        again = f"stoker eval soak {record.serve} --resume"
+        again = f"{typed('eval soak', record.serve, found.place)} --resume"
         terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
     settings: dict[str, object] = {
         "for": record.length,

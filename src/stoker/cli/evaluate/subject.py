@@ -1,18 +1,18 @@
-"""Who is measured: a serve of the running Stoker, or whatever answers at an address."""
+"""The ways to what is measured: to a serve of the running Stoker (`known` finds it), or to whatever answers at an
+address."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.evaluate.known import configured, fingerprint
-from stoker.cli.failure import UsageError, unknown_serve
+from stoker.cli.evaluate.known import Known, within
+from stoker.cli.failure import UsageError
 from stoker.cli.place import Place, find_place
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
@@ -20,11 +20,7 @@ from stoker.domain.run import Fingerprint, Subject
 from stoker.measure.server import Model, Server, at_url, models
 
 if TYPE_CHECKING:
-    from stoker.cli.answers import ServeStatus, Status
-
-KEY = "STOKER_KEY"
-"""Where the front door's key is looked for if nothing else is said."""
-_UP = ("ready", "held")
+    from stoker.cli.answers import ServeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +46,14 @@ def find(
     serve: str | None, base_url: str | None, model: str | None, key_env: str | None, direct: bool, config: str | None,
     state: str | None,
 ) -> Found:  # fmt: skip
-    """Raises UsageError with the command that helps: nothing runs there, it is down, no such model."""
+    """Raises UsageError with what helps (it is down, there is no such model), and NotRunning."""
     if base_url is not None:
         if serve is not None:
             raise UsageError("give either a serve of the running Stoker, or --base-url with --model, not both")
         return _at_url(base_url, model, key_env, direct, config, state)
     if model is not None:
         raise UsageError("--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE")
-    return _of_stoker(serve, key_env, direct, find_place(config, state))
+    return ways(within(find_place(config, state), serve, key_env), serve, direct)
 
 
 def _at_url(
@@ -65,7 +61,7 @@ def _at_url(
 ) -> Found:
     try:
         # The front door's key goes nowhere else: a foreign address gets only the one that is named for it.
-        target = at_url(url, model or "", _key(key_env, must=True) if key_env is not None else None)
+        target = at_url(url, model or "", _key(key_env) if key_env is not None else None)
     except ValueError as error:
         raise UsageError(f"--base-url: {error}") from error
     listed = _listed(target, f"{url} does not answer as a server of models")
@@ -81,56 +77,26 @@ def _at_url(
     )
 
 
-def _of_stoker(name: str | None, key_env: str | None, direct: bool, place: Place) -> Found:
-    with place.control() as control:
-        status = control.status()
-    serve = _chosen(name, status)
-    if serve.state not in _UP:
-        again = "" if serve.last_error is None else f" (its last error: {serve.last_error})"
-        raise UsageError(
-            f"serve '{serve.name}' is not running ({serve.state}){again}; start it: {_start(serve.name, place)}",
-            code="not_up",
-        )
-    door = status.frontdoor
-    key = _key(key_env, must=door.auth == "keys", why="the front door wants a key")
-    asked = name if name is not None else serve.name
-    target = at_url(door.base_url, asked, key)
-    engine = replace(target, base_path=f"/upstream/{serve.name}", served_name=serve.served_name)
+def ways(known: Known, asked: str | None = None, direct: bool = False) -> Found:
+    """To a serve that was found already. `asked`: the name of it that clients use; default its own.
+
+    Raises UsageError: the front door does not answer, or lists no such model.
+    """
+    now = known.now
+    target = replace(known.target, served_name=asked or now.name)
+    engine = replace(target, base_path=f"/upstream/{now.name}", served_name=now.served_name)
     servers = [Server("front-door", target, engine)]
     notes: tuple[str, ...] = ()
     if direct:
-        own, why = _engine(serve, place)
+        own, why = _engine(now, known.place)
         servers += [own] if own is not None else []
         notes = (why,) if why else ()
-    listed = _listed(target, f"the front door at {door.base_url} does not answer")
-    mark = fingerprint(place.state, configured(place, serve), target)
-    seen = serve.facts.get("n_ctx")
-    context = _model(asked, listed, door.base_url).context or (seen if isinstance(seen, int) else None)
-    where = place.state / "results"
-    return Found(servers, serve.name, where, context, mark, notes, serve.slot or serve.name)
-
-
-def _chosen(name: str | None, status: Status) -> ServeStatus:
-    if name is not None:
-        found = status.serve(name)
-        if found is None:
-            raise unknown_serve(name, [one.name for one in status.serves], "the running Stoker")
-        return found
-    up = [one for one in status.serves if one.state in _UP and "chat" in one.dialects]
-    if len(up) == 1:
-        return up[0]
-    names = ", ".join(one.name for one in status.serves) or "none at all"
-    raise UsageError(f"which serve? {'none' if not up else 'more than one'} is running; there are: {names}")
-
-
-def _start(name: str, place: Place) -> str:
-    """The exact command, as it has to be typed here."""
-    where = ""
-    if place.settings is not None and place.settings.source:
-        where = f" --config {shlex.quote(str(place.settings.source))}"
-    elif place.settings is None:
-        where = f" --state {shlex.quote(str(place.state))}"
-    return f"stoker serves up {shlex.quote(name)}{where}"
+    where = f"the front door at {servers[0].base_url}"
+    listed = _listed(target, f"{where} does not answer")
+    seen = now.facts.get("n_ctx")
+    context = _model(target.served_name, listed, where).context or (seen if isinstance(seen, int) else None)
+    mark = known.subject.fingerprint
+    return Found(servers, now.name, known.state / "results", context, mark, notes, known.lock)
 
 
 def _engine(serve: ServeStatus, place: Place) -> tuple[Server | None, str]:
@@ -178,12 +144,11 @@ def _model(name: str, listed: Sequence[Model], where: str) -> Model:
     raise UsageError(f"{where} has no model '{name}'; {hint}there are: {', '.join(names)}", code="unknown_model")
 
 
-def _key(variable: str | None, must: bool, why: str = "") -> str | None:
-    value = os.environ.get(variable or KEY)
-    if must and not value:
-        reason = f"{why}: " if why else ""
-        raise UsageError(f"{reason}put it into the variable {variable or KEY}, or name another one with --key-env")
-    return value or None
+def _key(variable: str) -> str:
+    value = os.environ.get(variable)
+    if not value:
+        raise UsageError(f"the variable {variable} is empty: put the key there, or name another one with --key-env")
+    return value
 
 
 def _results(config: str | None, state: str | None) -> Path:

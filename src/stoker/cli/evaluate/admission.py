@@ -1,0 +1,48 @@
+"""By which key a measurement comes in at the front door."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stoker.cli.failure import UsageError
+from stoker.domain.access import Scope
+
+if TYPE_CHECKING:
+    from stoker.cli.answers import FrontDoorStatus
+    from stoker.cli.place import Place
+    from stoker.domain.serve import Serve
+
+KEY = "STOKER_KEY"
+"""Where the front door's key is looked for if nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The key with which the front door is asked. It is never printed; where it comes from is."""
+
+    value: str | None = field(default=None, repr=False)
+    source: str = ""
+
+
+def admission(place: Place, door: FrontDoorStatus, serve: Serve, variable: str | None) -> Admission:
+    """By which key the front door is asked, for the model and for what the engine says of itself.
+
+    1. the one in the variable  2. none is wanted  3. unless a variable was named, a key of the configuration that may
+    do both; the one with the most requests at once, since they are what is measured
+    """
+    value = os.environ.get(variable or KEY)
+    if value:
+        return Admission(value, f"the key in {variable or KEY}")  # 1
+    if door.auth != "keys":
+        return Admission()  # 2
+    keys = place.settings.front_door.keys if place.settings is not None and variable is None else ()
+    able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
+    if not able:
+        raise UsageError(
+            f"the front door wants a key: put one with scope `observe` into the variable {variable or KEY}"
+        )
+    most = max(able, key=lambda one: math.inf if one.max_active is None else one.max_active)
+    return Admission(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3

@@ -1,0 +1,35 @@
+"""One description of the machine is in every result, and it names nobody."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+from pathlib import Path
+
+import pytest
+
+from stoker.cli.discover import Gpu
+from stoker.cli.evaluate import kept
+from stoker.cli.evaluate import machine as here
+from stoker.domain.run import Kind, Outcome, Subject
+from stoker.measure.machine import machine
+
+
+def test_what_was_not_looked_for_is_unknown_and_not_absent() -> None:
+    assert machine()["gpus"] is None
+    assert machine([])["gpus"] == []
+
+
+def test_nothing_in_it_names_a_person_a_host_or_a_folder() -> None:
+    said = json.dumps(machine())
+    for name in (platform.node(), str(Path.home())):
+        assert name not in said
+    assert f'"{getpass.getuser()}"' not in said
+
+
+def test_every_kind_of_measurement_describes_it_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.cli.discover.gpus", lambda: [Gpu(0, "u", "Big", 80 * 2**30, "nvidia")])
+    run = kept.made(Kind.SOAK, Subject("a", "a", ""), 0.0, Outcome.PASSED, [], {}, {}, None)
+    assert {name: json.loads(bytes(value)) for name, value in run.machine.items()} == here.facts()
+    assert here.facts()["gpus"] == ["Big, 80 GiB"]
