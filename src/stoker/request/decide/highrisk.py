@@ -1,0 +1,154 @@
+"""Is it planning, or a refactoring over many files? The two classes where a miss is dear. Pure.
+
+Both need an ask and what the ask is about: a verb of planning among words of work, a verb of change with a breadth. A
+word alone ("plans", "roadmap", "everywhere") is never enough: it may stand in anybody's evening or poem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stoker.domain.task import HIGH_RISK
+from stoker.request.decide import signals as s
+from stoker.request.decide.asks import Ask, Reading
+
+PLANNING, REFACTOR = HIGH_RISK
+_ABOUT = frozenset(("tell", "describe", "show", "continue", "add", "list", "imagine", "need", "want", "present", "turn"))
+"""Verbs of `make` that may only speak of a plan."""
+_OTHERS = frozenset(("review", "summarise", "extract", "translate", "prove"))
+_MADE = frozenset(("story", "summary", "json"))
+
+
+def high_risk(reading: Reading) -> tuple[str, tuple[str, ...]] | None:
+    """(class, notes), or None.
+
+    1. Another kind of work is asked for first (a review, a summary, a story, a script): None.
+    2. A plan is asked for: planning.
+    3. A change in many places is asked for: multi-file-refactor.
+    """
+    if _is_other(reading):  # 1
+        return None
+    if notes := next(_plans(reading), None):  # 2
+        return PLANNING, notes
+    if notes := _refactors(reading):  # 3
+        return REFACTOR, notes
+    return None
+
+
+def _is_other(reading: Reading) -> bool:
+    if not reading.asks:
+        return False
+    first = reading.asks[0]
+    if first.kind in _MADE and "make" in first.roles:
+        return True
+    if first.kind == "code" and first.roles & {"code"} and not first.roles & {"change"} and not first.given:
+        return True
+    if first.verb in ("have a", "find", "compare", "list", "turn", "convert", "reduce", "pull", "move", "split", "identify"):
+        return False
+    return bool(first.roles & _OTHERS) and not first.roles & {"change", "make", "plan"}
+
+
+def _plans(reading: Reading) -> Iterator[tuple[str, ...]]:
+    """What speaks for planning, rule by rule."""
+    words = reading.words
+    work = words & s.WORK
+    private = words & s.PRIVATE
+    if private and len(work) <= len(private):
+        return
+    for ask in reading.asks:
+        if note := _plan_of(ask, reading, len(work)):
+            yield (f"ask:{note}", *_words(work))
+    for sentence in reading.sentences:
+        if work and (verb := _how(sentence)):
+            yield (f"how:{verb}", *_words(work))
+    if len(work) >= 2 and (noun := _which(reading)):
+        yield (f"what:{noun}", *_words(work))
+
+
+def _plan_of(ask: Ask, reading: Reading, work: int) -> str | None:
+    """1. A verb that makes, and a plan as its object. 2. A verb of planning, and work. 3. Something is designed.
+    4. A verb that makes, its object unclear, and a plan in the same text of work.
+    """
+    if ask.kind == "plan" and ask.roles & {"make", "design", "plan"} and (work or ask.noun in s.PLAN_STRONG):  # 1
+        return ask.noun
+    if ask.kind in _MADE:
+        return None
+    if "plan" in ask.roles and (work >= 2 if ask.kind == "code" or ask.verb not in _SURE else work):  # 2
+        return ask.verb
+    if "design" in ask.roles and ask.verb in ("design", "redesign", "architect", "sketch", "entwirf", "diseña") and (
+        reading.words & s.DESIGNED
+    ):  # 3
+        return ask.verb if ask.kind != "code" or ask.noun in s.DESIGNED else None
+    if not ask.kind and "make" in ask.roles and ask.verb not in _ABOUT and work >= 2:  # 4
+        return next(iter(sorted(reading.words & _PLAN_NOUNS)), None)
+    return None
+
+
+_SURE = frozenset(("plan", "plan out", "architect", "roadmap", "plane", "planifica", "planifie", "decompose"))
+_PLAN_NOUNS = frozenset(word for word, kind in s.NOUNS.items() if kind == "plan") - {"design", "proposal", "spec"}
+
+
+def _how(sentence: Sequence[str]) -> str | None:
+    """How should we structure ... : the verb."""
+    for at, word in enumerate(sentence[:-3]):
+        if word == "how" and sentence[at + 1] in s.MODAL and sentence[at + 2] in s.WE:
+            return next((verb for verb in sentence[at + 3 : at + 5] if verb in s.PLANNED), None)
+    return None
+
+
+def _which(reading: Reading) -> str | None:
+    """What would be a sensible architecture; which order should we; what's the plan."""
+    for sentence in reading.sentences:
+        if sentence[0] in ("what", "which", "what's") and (nouns := _ASKED.intersection(sentence[1:9])):
+            return min(nouns)
+    return None
+
+
+_ASKED = frozenset("architecture order strategy steps phases plan roadmap sequence approach milestones".split())
+
+
+def _refactors(reading: Reading) -> tuple[str, ...] | None:
+    """A change, and a breadth: a quantity of scopes, a word as wide, two files, or a structure that is rebuilt."""
+    verbs = [ask.verb for ask in reading.asks if "change" in ask.roles and not _is_narrow(ask)]
+    if not verbs or "diff" in reading.shapes:
+        return None
+    if _is_one(reading):
+        return None
+    wide = min(reading.words & s.BREADTH, default=None) or _quantity(reading)
+    if wide:
+        return (f"ask:{verbs[0]}", f"word:{wide}")
+    if len(areas := reading.words & s.AREAS) >= 3:
+        return (f"ask:{verbs[0]}", *_words(areas))
+    if reading.paths >= 2:
+        return (f"ask:{verbs[0]}", f"paths:{reading.paths}")
+    rebuilt = [ask.verb for ask in reading.asks if "restructure" in ask.roles and ask.verb in verbs]
+    if rebuilt and (scope := min(reading.words & s.STRUCTURE, default=None)):
+        return (f"ask:{rebuilt[0]}", f"word:{scope}")
+    return None
+
+
+def _is_narrow(ask: Ask) -> bool:
+    return ask.kind in _MADE or ask.kind == "plan"
+
+
+def _is_one(reading: Reading) -> bool:
+    """This function, only that file."""
+    for sentence in reading.sentences:
+        for at, word in enumerate(sentence[:-1]):
+            if word in s.ONE and s.FEW.intersection(sentence[at + 1 : at + 3]):
+                return True
+    return False
+
+
+def _quantity(reading: Reading) -> str | None:
+    """Every component, all of our classes, the whole project: the scope."""
+    for sentence in reading.sentences:
+        for at, word in enumerate(sentence[:-1]):
+            counted = word in s.QUANTITY or word[0].isdigit()
+            if counted and (scope := next((w for w in sentence[at + 1 : at + 5] if w in s.SCOPE), None)):
+                return scope
+    return None
+
+
+def _words(found: frozenset[str]) -> tuple[str, ...]:
+    return tuple(f"word:{word}" for word in sorted(found)[:3])
