@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from stoker.domain.decision import Candidate, Decision
@@ -22,7 +22,7 @@ LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "required": ["at"]}}}
 
 
-def classify(seen: Outline, declared: str | None) -> Task:
+def classify(seen: Outline, declared: str | None, known: Collection[str]) -> Task:
     return Task(declared or "chat", Source.DECLARED if declared else Source.RULES, ("word:test",))
 
 
@@ -36,7 +36,7 @@ def route(
     )
     router = {"breaker": Breaker(failures=2, window=30.0, cool_down=60.0), **router}
     sees = Residency(stage.conductor.scheduler.seats)
-    stage.flow.routing = Routing(Router(tiers, **router), stage.serves, rows or {}, sees, classify, LoopClock().now)
+    stage.flow.routing = Routing(Router(tiers, **router), stage.serves, rows or {}, sees, LoopClock().now, classify)
     return stage.flow.routing
 
 

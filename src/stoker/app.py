@@ -38,6 +38,7 @@ from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.engines.placement import placed as vaulted
+from stoker.fleet.residency import Residency
 from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.supervisor import Supervisor
 from stoker.fleet.swaps import SwapReport
@@ -49,20 +50,25 @@ from stoker.front import Front
 from stoker.legacy import Legacy
 from stoker.measure import artifact
 from stoker.measure.machine import machine
+from stoker.measured import Measured
 from stoker.promotions import Promotions
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
+from stoker.request.decide.aliases import with_aliases
 from stoker.request.decide.names import Names
 from stoker.request.lease.state import Phase
 from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.translate.thinking import Signer
+from stoker.routing import Routing
+from stoker.store import profile
 from stoker.store.active import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
 from stoker.store.overrides import Overrides
+from stoker.store.profile import Rows, strangers
 from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
@@ -97,6 +103,7 @@ def run(
     """
     with contextlib.ExitStack() as held:
         try:
+            rows = read_profile(settings)
             state = StateDir(Path(settings.paths.state))
             state.lock()
             held.callback(state.close)
@@ -108,7 +115,7 @@ def run(
         held.callback(_close, sockets)
         if state.note is not None:
             announce(state.note)
-        application = Application(settings, state, announce, reload, force, leave_running, resume)
+        application = Application(settings, state, announce, reload, force, leave_running, resume, rows)
         try:
             return _event_loop()(application.serve(sockets))
         except KeyboardInterrupt:  # before uvicorn took the signals over
@@ -127,8 +134,10 @@ class Application:
         force: frozenset[str],
         leave_running: bool,
         resume: bool = False,
+        rows: Rows | None = None,
     ) -> None:
         self.settings = settings
+        self._rows = rows or {}
         self._announce = announce
         self._read = reload
         self._force = force
@@ -166,10 +175,11 @@ class Application:
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
-        names = Names(self.promotions.configure(settings.aliases, settings.serves))
+        self.measured = Measured(Path(settings.paths.state), self.conductor.target)
+        self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
             settings.front_door,
-            names,
+            self._names(settings),
             self.conductor,
             self.pool,
             clock,
@@ -179,6 +189,7 @@ class Application:
             self._thinking_signer(),
             Pictures(settings.media),
         )
+        self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
         acts = Acts(self.conductor, self.events.note)
@@ -214,6 +225,7 @@ class Application:
             # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
             recovering = {swap.slot for swap in journal.left()}
             for name in await self.conductor.begin():
+                self.measured.on_ready(name)
                 self._announce(f"adopted {name}, which was still running")
                 self.events.note("adopted", name, "it was still running")
             if self._resume:
@@ -226,6 +238,7 @@ class Application:
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
             self.promotions.close()
+            await self.measured.close()
             await self.conductor.close(self._leave_running)
             await self.warm.close()
             self._remembering.shutdown()
@@ -277,7 +290,10 @@ class Application:
         seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start", "ready"))
         log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
         self.events.note(report.outcome, name, self._told(report, seconds))
+        for victim in report.victims:
+            self.measured.on_stopped(victim)
         if report.outcome == "ready" and report.serve is not None:
+            self.measured.on_ready(report.serve)
             self._remember(report.slot, report.serve)
             self._complained.discard(report.serve)
         elif report.outcome == "failed" and report.serve is not None and report.serve not in self._complained:
@@ -319,12 +335,41 @@ class Application:
                 self.conductor.preload(name)
 
     def _exited(self, name: str, detail: str) -> None:
+        self.measured.on_stopped(name)
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
 
     def _renamed(self, serves: tuple[Serve, ...]) -> None:
         """An alias has moved: the next request sees it."""
-        self.flow.names = Names(serves)
+        self.flow.names = self._names(self.settings)
+
+    def _names(self, settings: Settings) -> Names:
+        """What may be asked for by name: serves, aliases as they stand, tiers. No cloud tier where none is allowed."""
+        serves = self.promotions.serves
+        router = settings.router
+        if router is None:
+            return Names(serves)
+        clouds = {tier.serve for tier in router.tiers if tier.cloud and not router.allow_cloud}
+        tiers = {tier.name: tier.serve for tier in router.tiers if tier.name != tier.serve}
+        return Names(serve for serve in with_aliases(serves, tiers) if serve.name not in clouds)
+
+    def _route(self, settings: Settings, rows: Rows) -> None:
+        """Routing as configured; what is known of tiers that stay is kept."""
+        router, routing = settings.router, self.flow.routing
+        if router is None:
+            self.flow.routing = self.measured.routing = None
+            return
+        for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
+            log.warning("%s", problem)
+        if routing is None:
+            sees = Residency(self.conductor.scheduler.seats)
+            routing = Routing(router, settings.serves, rows, sees, SystemClock.now)
+            self.flow.routing = self.measured.routing = routing
+            for name in self.conductor.running:
+                self.measured.on_ready(name)
+        else:
+            routing.rows = dict(rows)
+            routing.configure(router, settings.serves)
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""
@@ -367,9 +412,12 @@ class Application:
         old = {serve.name: serve for serve in self.settings.serves}
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
+        rows = read_profile(fresh)
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)
-        self.flow.names = Names(self.promotions.configure(fresh.aliases, fresh.serves))
+        self.promotions.configure(fresh.aliases, fresh.serves)
+        self.flow.names = self._names(fresh)
+        self._route(fresh, rows)
         self.flow.front_door = fresh.front_door
         self.flow.pictures.policy = fresh.media
         self.front.door = Door(fresh.front_door)
@@ -433,6 +481,12 @@ class _Server(uvicorn.Server):
     def _cut(self) -> None:
         if self._draining is not None:
             self._draining.cancel()
+
+
+def read_profile(settings: Settings) -> Rows:
+    """What was measured of the tiers; empty where no file is named. Raises ConfigError: nothing is guessed."""
+    router = settings.router
+    return {} if router is None or router.profile_path is None else profile.load(Path(router.profile_path))
 
 
 def placed(settings: Settings) -> list[Serve]:

@@ -348,8 +348,7 @@ class Flow:
                 return False
             return True
 
-        asking = Asking(caller.may_use, caller.key.cloud, speaks, top.output_budget())
-        return routing.plan(task, seen, asking)
+        return routing.plan(task, seen, Asking(caller.may_use, caller.key.cloud, speaks, top.output_budget()))
 
     async def _attempt(
         self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes

@@ -85,7 +85,12 @@ class Promotions:
         self._serves = {serve.name: serve for serve in serves}
         for name in [name for name in self._watches if name not in self._aliases]:
             self._watches.pop(name).close()
-        return with_aliases(serves, self.meaning())
+        return self.serves
+
+    @property
+    def serves(self) -> tuple[Serve, ...]:
+        """Each with the aliases that mean it now."""
+        return with_aliases(self._serves.values(), self.meaning())
 
     def meaning(self) -> dict[str, str]:
         """Alias to serve, as it is now."""

@@ -5,7 +5,8 @@ Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from stoker.domain.decision import Attempt, Decision, Routed
@@ -13,9 +14,10 @@ from stoker.domain.errors import ClientError, StartFailed, StokerError, Upstream
 from stoker.domain.routing import AUTO, Router
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.domain.task import Outline, Task
+from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Row, Tier
 from stoker.request.decide.breaker import Breaker, State
+from stoker.request.decide.classify import classify
 from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
 from stoker.request.translate.translate import REJECTED
@@ -28,6 +30,9 @@ BYTES_PER_TOKEN = 4
 _ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "lossy", "image_url_refused")
 """The caller's errors that another tier may not have."""
 _OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
+
+
+Classify = Callable[[Outline, str | None, Collection[str]], Task]
 
 
 class Sees(Protocol):
@@ -60,23 +65,22 @@ class Routing:
         serves: Iterable[Serve],
         rows: Mapping[tuple[str, str], Row],
         sees: Sees,
-        classify: Callable[[Outline, str | None], Task],
         now: Callable[[], float],
+        classify: Classify = classify,
     ) -> None:
         self.rows: dict[tuple[str, str], Row] = dict(rows)
         self.fingerprints: dict[str, Fingerprint] = {}
         """By serve, of what is loaded now."""
         self._sees = sees
         self._now = now
+        self._classify = classify
         self._breakers: dict[str, Breaker] = {}
-        self.configure(router, serves, classify)
+        self.configure(router, serves)
 
-    def configure(
-        self, router: Router, serves: Iterable[Serve], classify: Callable[[Outline, str | None], Task]
-    ) -> None:
+    def configure(self, router: Router, serves: Iterable[Serve]) -> None:
         """A new configuration; what is known of tiers that are still there stays."""
         self.router = router
-        self._classify = classify
+        self._own = [(one.name, _any_of(one.words)) for one in router.classes if one.words]
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
@@ -101,8 +105,16 @@ class Routing:
         return self._serves[tier.serve]
 
     def task(self, seen: Outline, model: str, declared: str | None) -> Task:
-        """The class that the model name declares goes before the one of header or body."""
-        return self._classify(seen, self._names.get(model) or declared)
+        """The class that the model name declares goes before the one of header or body; then the operator's own words,
+        then the rules.
+        """
+        known = self.router.known
+        declared = self._names.get(model) or declared
+        if declared not in known:
+            for name, words in self._own:
+                if words.search(seen.text):
+                    return Task(name, Source.RULES, ("own_word",))
+        return self._classify(seen, declared, known)
 
     def plan(self, task: Task, seen: Outline, asking: Asking) -> Plan:
         """Who may serve, in order, and why the others may not. Never raises."""
@@ -192,3 +204,7 @@ class Routing:
 
     def state(self, tier: str) -> State:
         return self._breakers[tier].state
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"\b(?:{'|'.join(re.escape(word) for word in words)})\b", re.IGNORECASE)

@@ -20,7 +20,8 @@ from stoker.measure.stats import wilson
 
 MEASURED_BY = (
     ("ttft_", Kind.BENCHMARK), ("tpot_", Kind.BENCHMARK), ("e2e_", Kind.BENCHMARK), ("output_rate", Kind.BENCHMARK),
-    ("goodput", Kind.BENCHMARK), ("context", Kind.CONTEXT),
+    ("goodput", Kind.BENCHMARK), ("requests_failed", Kind.BENCHMARK), ("request_rate", Kind.BENCHMARK),
+    ("decode_rate", Kind.BENCHMARK), ("context", Kind.CONTEXT),
 )  # fmt: skip
 """By how a metric begins, behind the step of a benchmark (`c4.ttft_p95`); what else there is comes from preflight."""
 SEARCHED = ("context", "reported.context", "reported.slots")
@@ -35,6 +36,8 @@ def kind_of(condition: Condition) -> Kind:
     if condition.whole is not None:
         return condition.whole
     name = _STEP.sub("", condition.metric)
+    if name != condition.metric:
+        return Kind.BENCHMARK
     return next((kind for start, kind in MEASURED_BY if name.startswith(start)), Kind.PREFLIGHT)
 
 

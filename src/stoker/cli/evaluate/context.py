@@ -138,7 +138,7 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
 
 def _mark(place: Place, name: str, told: Told) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
-    from stoker.cli.evaluate.known import packages
+    from stoker.identify import packages
     from stoker.measure import fingerprint as marks
 
     serve = place.serve(name)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stoker.cli.evaluate.admission import KEY, admission
 from stoker.cli.failure import NotRunning, UsageError, unknown_serve
@@ -20,10 +19,7 @@ from stoker.measure.server import Server
 
 if TYPE_CHECKING:
     from stoker.cli.answers import ServeStatus, Status
-    from stoker.measure.fingerprint import Told
 
-PAGES = ("props", "v1/models", "version")
-"""Where engines say what they are, in the order of `Told`."""
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -128,43 +124,11 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
 
 def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
-    from stoker.measure import fingerprint as marks
+    from stoker.identify import NoEntry, identify
 
     address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{serve.name}", target.key)
-    told = asyncio.run(ask(address, source=source))
-    digests = marks.Digests(state).of(marks.files(serve))
-    return marks.fingerprint(serve, told, digests, packages(serve))
-
-
-async def ask(address: http.Address, pages: Collection[str] = PAGES, source: str = "") -> Told:
-    """What an engine says of itself on those pages. `source`: where the key comes from, for whom it is refused."""
-    from stoker.measure.fingerprint import Told
-
-    asked = [page for page in PAGES if page in pages]
-    said = dict(zip(asked, await asyncio.gather(*(_json(address, page, source) for page in asked)), strict=True))
-    return Told(*(said.get(page) for page in PAGES))
-
-
-async def _json(address: http.Address, page: str, source: str) -> Any:
     try:
-        answer = await http.ask(address, f"/{page}", timeout=10.0)
-    except http.NoAnswer:
-        return None
-    if answer.status == 401:
-        raise UsageError(f"the front door does not take {source}: put one with scope `observe` into {KEY}")
-    return answer.json() if answer.status == 200 else None
-
-
-def packages(serve: Serve) -> dict[str, str]:
-    """Versions of what its engine is made of, where that lies in our own environment."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from stoker.fleet.engines.launch import find_command
-    from stoker.fleet.engines.llama_cpp import SERVER
-
-    if serve.engine != "llama.cpp" or serve.cmd is not None or (not serve.embedded and find_command(serve, SERVER)):
-        return {}
-    try:
-        return {"xllamacpp": version("xllamacpp")}
-    except PackageNotFoundError:
-        return {}
+        return asyncio.run(identify(serve, address, state))
+    except NoEntry:
+        text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
+        raise UsageError(text) from None

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.cli.evaluate.known import ask
 from stoker.cli.failure import UsageError
 from stoker.cli.ports import free_port
 from stoker.domain.lease import Target
@@ -20,6 +19,7 @@ from stoker.fleet.engines import http
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.environment import child_environment
+from stoker.identify import ask
 from stoker.measure.context import NotStarted, Started
 
 LOOK, _SOON = 0.1, 0.02
