@@ -41,6 +41,9 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True):
     evidence: str = ""
     reason: str = ""
     request_id: str | None = None
+    prompt: str | None = None
+    model: str = "auto"
+    task: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ class Admin:
             "slots": report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": [] if self._promotions is None else self._promotions.status(),
+            "routing": None if self._flow.routing is None else self._flow.routing.status(),
             "warm": _warm(self._looks.warm()),
             "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
@@ -167,6 +171,7 @@ class Admin:
         verbs = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._do_reload, "cancel": self._cancel, "promote": self._promote, "demote": self._demote,
+            "route": self._route,
         }  # fmt: skip
         if head not in verbs or rest:
             raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {', '.join(verbs)}", status=404)
@@ -190,6 +195,16 @@ class Admin:
         if self._promotions is None:
             raise ClientError("this Stoker has no aliases that move", code="unknown_alias", status=404)
         return self._promotions
+
+    async def _route(self, ask: Ask) -> dict[str, Any]:
+        routing = self._flow.routing
+        if routing is None:
+            text = "no tiers are configured: add [[tier]] to the configuration, then `stoker reload`"
+            raise ClientError(text, code="no_tiers", status=404)
+        if not routing.takes(ask.model):
+            text = f"'{ask.model[:80]}' names no task; there are {', '.join(routing.names)}"
+            raise ClientError(text, code="unknown_model", param="model")
+        return routing.dry(_named(ask.prompt, "prompt"), ask.model, ask.task)
 
     async def _switch(self, ask: Ask) -> dict[str, Any]:
         serve = self._named(ask)

@@ -61,14 +61,13 @@ from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.translate.thinking import Signer
 from stoker.routing import Routing
-from stoker.store import profile
 from stoker.store.active import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
 from stoker.store.overrides import Overrides
-from stoker.store.profile import Rows, strangers
+from stoker.store.profile import Rows, rows_of, strangers
 from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
@@ -103,7 +102,7 @@ def run(
     """
     with contextlib.ExitStack() as held:
         try:
-            rows = read_profile(settings)
+            rows = rows_of(settings.router, settings.paths.state)
             state = StateDir(Path(settings.paths.state))
             state.lock()
             held.callback(state.close)
@@ -412,7 +411,7 @@ class Application:
         old = {serve.name: serve for serve in self.settings.serves}
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
-        rows = read_profile(fresh)
+        rows = rows_of(fresh.router, fresh.paths.state)
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.promotions.configure(fresh.aliases, fresh.serves)
@@ -428,11 +427,14 @@ class Application:
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
+        routes = fresh.router != self.settings.router or rows != self._rows
+        self._rows = rows
         self.settings = self.admin.settings = fresh
         return {
             "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),
             "added": sorted(new.keys() - old.keys()),
             "removed": sorted(old.keys() - new.keys()),
+            "routing": routes,
             "problems": problems,
         }
 
@@ -481,12 +483,6 @@ class _Server(uvicorn.Server):
     def _cut(self) -> None:
         if self._draining is not None:
             self._draining.cancel()
-
-
-def read_profile(settings: Settings) -> Rows:
-    """What was measured of the tiers; empty where no file is named. Raises ConfigError: nothing is guessed."""
-    router = settings.router
-    return {} if router is None or router.profile_path is None else profile.load(Path(router.profile_path))
 
 
 def placed(settings: Settings) -> list[Serve]:

@@ -137,7 +137,7 @@ class Flow:
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
-        if self.routing is not None and self.routing.takes(top.model):
+        if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
             await self._choose(call, caller, self.routing, endpoint, top, body)
             return
         serve = self.names.resolve(top.model, caller.may_use)
@@ -348,7 +348,7 @@ class Flow:
                 return False
             return True
 
-        return routing.plan(task, seen, Asking(caller.may_use, caller.key.cloud, speaks, top.output_budget()))
+        return routing.plan(task, seen, Asking(caller.key.cloud, speaks, top.output_budget()))
 
     async def _attempt(
         self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes

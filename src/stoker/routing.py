@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
 from stoker.domain.routing import AUTO, Router
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.domain.task import Outline, Source, Task
+from stoker.domain.task import MAX_TEXT, Outline, Source, Task
 from stoker.domain.tier import Row, Tier
 from stoker.request.decide.breaker import Breaker, State
 from stoker.request.decide.classify import classify
@@ -46,9 +46,8 @@ class Sees(Protocol):
 
 
 class Asking(NamedTuple):
-    """Who asks, and what routing may do for him."""
+    """Who asks, and what routing may do for him. Who may ask for a choice may get any tier, but for the cloud."""
 
-    may_use: Callable[[Serve], bool]
     may_use_cloud: bool = True
     speaks: Callable[[Serve], bool] = lambda serve: True
     """Whether the request can be put to that serve in some dialect."""
@@ -141,7 +140,7 @@ class Routing:
         )
 
     def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
-        """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. the key  5. dialect  6. context"""
+        """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
         router = self.router
         if serve is None:
             return "gone"  # 1
@@ -154,16 +153,45 @@ class Routing:
                 return "class_not_cloud"
             if not asking.may_use_cloud:
                 return "key_not_cloud"
-        if not asking.may_use(serve):
-            return "key"  # 4
         if not asking.speaks(serve):
-            return "dialect"  # 5
+            return "dialect"  # 4
         is_too_long = seen.tokens is not None and serve.context is not None and seen.tokens >= serve.context
-        return "context" if is_too_long else ""  # 6
+        return "context" if is_too_long else ""  # 5
 
     def _ailing(self, tier: Tier) -> str:
         now = self._now()
         return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
+
+    def dry(self, text: str, model: str, declared: str | None) -> dict[str, Any]:
+        """What would become of a prompt, for people: nothing is sent, nothing changes."""
+        seen = Outline(text=text[:MAX_TEXT], size=len(text.encode()))
+        task = self.task(seen, model, declared)
+        made = self.plan(task, seen, Asking())
+        return {
+            "task": task.name,
+            "source": task.source.value,
+            "notes": list(task.notes),
+            "high_risk": task.name in self.router.high_risk,
+            "steps": [
+                {"tier": step.tier.name, "serve": step.tier.serve, "verdict": step.verdict.value,
+                 "verify": step.verify.value, "why": step.why}
+                for step in made.steps
+            ],
+            "dropped": [one._asdict() for one in made.dropped],
+            "refusal": "" if made.steps else made.refusal(),
+        }  # fmt: skip
+
+    def status(self) -> dict[str, Any]:
+        """For /status."""
+        return {
+            "profile": self.router.profile_path,
+            "rows": len(self.rows),
+            "tiers": [
+                {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud, "circuit": self.state(tier.name).value,
+                 "loaded": self._sees.is_loaded(tier.serve), "known": tier.serve in self.fingerprints}
+                for tier in self.router.tiers
+            ],
+        }  # fmt: skip
 
     # -- what came of it -------------------------------------------------------------------------------------------
 

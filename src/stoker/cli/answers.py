@@ -137,4 +137,6 @@ class Reloaded(msgspec.Struct, frozen=True):
     changed: list[str] = []
     added: list[str] = []
     removed: list[str] = []
+    routing: bool = False
+    """Whether what routing goes by changed."""
     problems: list[str] = []

@@ -104,6 +104,10 @@ class Control:
         """Let an alias mean again what the configuration says."""
         return self._ask("POST", "/admin/demote", {"alias": alias}, PATIENCE)
 
+    def route(self, prompt: str, model: str, task: str | None) -> dict[str, Any]:
+        """What would become of a request."""
+        return self._ask("POST", "/admin/route", {"prompt": prompt, "model": model, "task": task}, timeout=30)
+
     def reload(self) -> Reloaded:
         """Read the configuration again; waits until what changed is carried out."""
         return _typed(self._ask("POST", "/admin/reload", {}, None), Reloaded)

@@ -19,8 +19,10 @@ from stoker.cli import (
     init,
     install,
     options,
+    profile,
     promote,
     results,
+    route,
     serves,
     slot,
     stage,
@@ -48,6 +50,7 @@ app.add_typer(slot.app, name="slot")
 app.command()(gate.gate)
 app.command()(promote.promote)
 app.command()(top.top)
+app.command()(route.route)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
 app.command()(watchdog.watchdog)
@@ -58,6 +61,7 @@ app.command()(stage.stage)
 app.command()(client.client)
 app.add_typer(eval.app, name="eval")
 app.add_typer(results.app, name="results")
+app.add_typer(profile.app, name="profile")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
 
@@ -83,10 +87,12 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
     with find_place(config, state).control() as control:
         answer = control.reload()
     if json:
-        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "problems")})
+        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "problems")})
     else:
         told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
+        if answer.routing:
+            told.append("routing: as the configuration says now")
         for line in told:
             terminal.say(line)
         if not told and not answer.problems:

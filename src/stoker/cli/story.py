@@ -22,6 +22,7 @@ def tell(decision: Decision) -> str:
     facts = [
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
         ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
+        *_routed(decision),
         *_candidates(decision),
         ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
         ("attempts", str(decision.attempts)),
@@ -43,6 +44,25 @@ def _candidates(decision: Decision) -> list[tuple[str, str]]:
         taken = "used" if decision.attempts else "chosen, and never called"
         words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
         told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
+    return told
+
+
+def _routed(decision: Decision) -> list[tuple[str, str]]:
+    """How a request that named a task got its tier."""
+    routed = decision.routed
+    if routed is None:
+        return []
+    notes = f": {', '.join(routed.notes)}" if routed.notes else ""
+    told = [("task", f"{routed.task}, by {routed.source}{notes}")]
+    told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
+    for place, one in enumerate(routed.attempts):
+        found = f"; found: {', '.join(one.findings)}" if one.findings else ""
+        again = f"; asked again {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
+        spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
+        cost = "" if one.cost is None else f", cost {one.cost:.6g}"
+        told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
+    if routed.tier:
+        told.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     return told
 
 

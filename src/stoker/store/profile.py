@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.errors import ConfigError
+from stoker.domain.routing import Router
 from stoker.domain.tier import Row
 from stoker.store.active import sync
 from stoker.store.private import write_draft
@@ -28,6 +29,20 @@ Rows = dict[tuple[str, str], Row]
 class Document(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     rows: list[Row]
+
+
+def path_of(router: Router, state: str | Path) -> Path:
+    """The configured file; else STATE/profile.json, where `stoker eval bootstrap` puts one."""
+    return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
+
+
+def rows_of(router: Router | None, state: str | Path) -> Rows:
+    """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
+    named has to be there, and whatever is there has to be readable.
+    """
+    if router is None or (router.profile_path is None and not path_of(router, state).exists()):
+        return {}
+    return load(path_of(router, state))
 
 
 def load(path: Path) -> Rows:

@@ -47,6 +47,10 @@ class Caller:
             return False
         return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
 
+    def may_choose(self, model: str) -> bool:
+        """Whether a request may name a task: `auto`, or `auto:CLASS`. A list that has `auto` has them all."""
+        return self._may_use_all or "auto" in self.key.models or model in self.key.models
+
 
 class Door:
     """Checks in this order: Host, Origin, key, scope."""

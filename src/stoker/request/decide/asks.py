@@ -23,7 +23,7 @@ MOST_WORDS = 16
 
 _SPLIT = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
 _WORD = re.compile(r"\w[\w'+#-]*|,")
-_STOP = frozenset("for about with in that which from on by who whose where when of so because".split())
+_STOP = frozenset(["for", "about", "with", "in", "that", "which", "from", "on", "by", "who", "whose", "where", "when", "of", "so", "because"])
 _HEADS = frozenset((",", "and", "then", "or", "but"))
 _TO = frozenset(("to", "you"))
 _TELLERS = frozenset(("i", "we", "i'd"))

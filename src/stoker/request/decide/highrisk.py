@@ -104,7 +104,7 @@ def _which(reading: Reading) -> str | None:
     return None
 
 
-_ASKED = frozenset("architecture order strategy steps phases plan roadmap sequence approach milestones".split())
+_ASKED = frozenset(["architecture", "order", "strategy", "steps", "phases", "plan", "roadmap", "sequence", "approach", "milestones"])
 
 
 def _refactors(reading: Reading) -> tuple[str, ...] | None:

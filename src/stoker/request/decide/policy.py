@@ -105,7 +105,7 @@ _BARRED = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
     "key_not_cloud": "requests with this key do not go to the cloud",
-    "key": "this key may not use it",
+    "gone": "its serve is not configured any more",
     "not_its_class": "it does not serve this class (its `classes`)",
     "context": "the request is longer than its context",
     "dialect": "it speaks no dialect that this request can be translated to",

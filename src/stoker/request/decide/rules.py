@@ -25,7 +25,7 @@ def review(reading: Reading) -> str | None:
         if "review" in ask.roles and technical and (ask.verb not in _LOOSE or reading.words & s.REVIEW_HINT):  # 1
             return f"ask:{ask.verb}"
     hints = reading.words & s.REVIEW_HINT
-    if hints and not changes and (reading.shapes & CODE_SHAPES or len(hints) >= 2 and reading.words & s.REVIEWED):  # 2
+    if hints and not changes and (reading.shapes & CODE_SHAPES or (len(hints) >= 2 and reading.words & s.REVIEWED)):  # 2
         return None if _makes(reading, "story") else f"word:{min(hints)}"
     return None
 
@@ -59,7 +59,7 @@ def code_write(reading: Reading) -> str | None:
     return None
 
 
-_INPUTS = frozenset("string array list tree number integer strings integers graph matrix".split())
+_INPUTS = frozenset(["string", "array", "list", "tree", "number", "integer", "strings", "integers", "graph", "matrix"])
 
 
 def _language(reading: Reading) -> bool:
@@ -80,8 +80,7 @@ def code_edit(reading: Reading) -> str | None:
 
 
 _COMPLAINTS = frozenset(
-    "fix fails fail failing doesn't doesnt work works wrong why throws crashes change broken segfault bug smaller "
-    "disabled race without convert snippet".split()
+    ["fix", "fails", "fail", "failing", "doesn't", "doesnt", "work", "works", "wrong", "why", "throws", "crashes", "change", "broken", "segfault", "bug", "smaller", "disabled", "race", "without", "convert", "snippet"]
 )
 
 
@@ -151,10 +150,10 @@ def creative(reading: Reading) -> str | None:
 
 
 _TELLING = frozenset(
-    "write compose pen invent tell give draft imagine continue describe create rewrite brainstorm make".split()
+    ["write", "compose", "pen", "invent", "tell", "give", "draft", "imagine", "continue", "describe", "create", "rewrite", "brainstorm", "make"]
 ) | {"make up", "come up"}
 _STORIES = frozenset(word for word, kind in s.NOUNS.items() if kind == "story") | frozenset(
-    "campaign fairy character fiction rhymes voice diary plot villain".split()
+    ["campaign", "fairy", "character", "fiction", "rhymes", "voice", "diary", "plot", "villain"]
 )
 
 

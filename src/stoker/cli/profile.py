@@ -1,0 +1,148 @@
+"""`stoker profile`: what was measured of the tiers, by class. Works when nothing runs, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.domain.tier import Row
+    from stoker.store.profile import Rows
+
+app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="A profile, as `stoker profile export` writes it.")]
+
+
+@app.command()
+def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+    """What was measured of each tier at each class, and the verdict."""
+    from stoker.measure.stats import wilson
+
+    rows = _own(find_place(config, state))
+    if json:
+        terminal.emit([_document(row) for row in rows.values()])
+        return
+    if not rows:
+        terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
+        terminal.note("measure them: stoker eval bootstrap")
+        return
+    columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT")
+    cells = [
+        (row.tier, row.task_class, row.verdict.value, f"{row.passed} of {row.n}",
+         f"{wilson(row.passed, row.n).low:.2f}", _seconds(row.latency), row.source,
+         figures.moment(row.at) if row.at else "-")
+        for row in sorted(rows.values(), key=lambda row: (row.tier, row.task_class))
+    ]  # fmt: skip
+    terminal.table(columns, cells, right=("PASSED", "RATE AT LEAST", "LATENCY"))
+
+
+@app.command()
+def diff(
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Another profile. Default: before the last change.")
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """What changed: verdicts that are new, gone, or other than they were. Exit 1 if any did."""
+    from stoker.store.profile import ProfileFile, load
+
+    place = find_place(config, state)
+    if other is None:
+        history = ProfileFile(_path(place)).history()
+        if not history:
+            raise UsageError("there is no earlier profile to compare with: stoker profile diff FILE")
+        other = history[-1]
+    before, now = load(other), _own(place)
+    changes = [
+        {"tier": tier, "class": name, "before": _word(before.get((tier, name))), "now": _word(now.get((tier, name)))}
+        for tier, name in sorted(before.keys() | now.keys())
+        if before.get((tier, name)) != now.get((tier, name))
+    ]
+    if json:
+        terminal.emit(changes)
+    elif changes:
+        terminal.table(("TIER", "CLASS", "BEFORE", "NOW"), [tuple(one.values()) for one in changes])
+    else:
+        terminal.say("nothing changed")
+    if changes:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def export(
+    to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to. Default: standard output.")] = None,
+    config: options.Config = None,
+    state: options.State = None,
+) -> None:
+    """Write the profile as it is routed by."""
+    from stoker.store.profile import encode
+
+    body = encode(_own(find_place(config, state)).values())
+    if to is None:
+        terminal.say(body.decode().rstrip())
+        return
+    try:
+        to.write_bytes(body)
+    except OSError as error:
+        raise UsageError(f"{to} cannot be written: {error.strerror}") from error
+
+
+@app.command("import")
+def import_(
+    file: _File,
+    replace: Annotated[bool, typer.Option("--replace", help="Drop every row that FILE does not have.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+) -> None:
+    """Take over the rows of FILE, each in the place of the one it had. The old profile stays in its history."""
+    from stoker.store.profile import ProfileFile, load
+
+    place = find_place(config, state)
+    rows = load(file)
+    kept: Rows = {} if replace else _own(place)
+    try:
+        ProfileFile(_path(place)).write({**kept, **rows}.values())
+    except OSError as error:
+        raise UsageError(f"{_path(place)} cannot be written: {error.strerror}") from error
+    terminal.say(f"{len(rows)} rows taken over into {_path(place)}")
+    terminal.note("route by them: stoker reload")
+
+
+def _own(place: Place) -> Rows:
+    """Empty where the file is not there yet. Raises ConfigError of one that is none."""
+    from stoker.store.profile import load
+
+    path = _path(place)
+    return load(path) if path.exists() else {}
+
+
+def _path(place: Place) -> Path:
+    from stoker.store.profile import path_of
+
+    router = None if place.settings is None else place.settings.router
+    if router is None:
+        raise UsageError("no tiers are configured here: a profile is of [[tier]] entries")
+    return path_of(router, place.state)
+
+
+def _document(row: Row) -> dict[str, object]:
+    import msgspec
+
+    found: dict[str, object] = msgspec.to_builtins(row)
+    return found
+
+
+def _word(row: Row | None) -> str:
+    return "not measured" if row is None else f"{row.verdict.value}, {row.passed} of {row.n}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else figures.seconds(value)

@@ -1,0 +1,47 @@
+"""`stoker route`: where a prompt would go, and why. Nothing is sent to any model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.failure import FAILED
+from stoker.cli.place import find_place
+
+
+def route(
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What a user would say; `-` reads it from stdin.")],
+    task: Annotated[
+        str | None, typer.Option("--class", metavar="CLASS", help="As if the caller had declared this class.")
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
+    text = sys.stdin.read() if prompt == "-" else prompt
+    with find_place(config, state).control() as control:
+        found = control.route(text, "auto", task)
+    if json:
+        terminal.emit(found)
+    else:
+        notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
+        risk = ", high risk" if found["high_risk"] else ""
+        terminal.say(f"class {found['task']}{risk}, by {_BY[found['source']]}{notes}")
+        rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])
+                for n, step in enumerate(found["steps"], 1)]  # fmt: skip
+        rows += [("-", one["tier"], "dropped", one["code"], one["why"]) for one in found["dropped"]]
+        terminal.table(("ORDER", "TIER", "VERDICT", "CHECKS", "WHY"), rows)
+        if found["refusal"]:
+            terminal.note(f"stoker: {found['refusal']}")
+    if found["refusal"]:
+        raise typer.Exit(FAILED)
+
+
+_BY = {
+    "declared": "the caller's word", "rules": "the rules", "model": "the classifier model",
+    "default": "default: nothing matched",
+}  # fmt: skip
