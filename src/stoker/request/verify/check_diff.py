@@ -49,7 +49,7 @@ class _Hunk:
 
 def has_wrong_hunk(text: str) -> bool:
     """Whether a hunk is shorter or longer than it says. Linear."""
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     hunk: _Hunk | None = None
     for at, line in enumerate(lines):
         header = _HEADER.match(line)

@@ -57,14 +57,16 @@ class Look:
             if rule is None:
                 continue  # an annotation
             self.spend()
+            known = len(self.unchecked)
             fit = rule(self, want, value, schema)
             if fit is False and keyword != "$ref" and "$ref" in schema:
                 fit = None  # until 2019 what stood beside a reference did not count
             if fit is False:
                 return False
             if fit is None:
-                self.unchecked.add(keyword)
                 seen = None
+                if len(self.unchecked) == known:
+                    self.unchecked.add(keyword)  # nothing within it was told instead
         return seen
 
     def target(self, reference: str) -> Any:
