@@ -18,7 +18,9 @@ LEAST_CAUGHT = 0.99
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.verifier", description="What verification rejects and catches.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.verifier", description="What verification rejects and catches."
+    )
     parser.add_argument("--n", type=int, default=10_000, help="clean answers")
     parser.add_argument("--each", type=int, default=300, help="answers with each fault")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,4 +1,4 @@
-"""Well-built answers of many kinds, each with the request that it answers. Seeded: the same seed gives the same cases."""
+"""Well-built answers of many kinds, each with the request that it answers. The same seed gives the same cases."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fill(rng: Random, template: str) -> str:
 
 
 def fenced(label: str, code: str, indent: str = "", fence: str = "```") -> str:
-    lines = f"{fence}{label}\n{code.rstrip()}\n{fence}".split("\n")
+    lines = f"{fence}{label}\n{code.rstrip(chr(10))}\n{fence}".split("\n")
     return "\n".join(indent + line if line else line for line in lines)
 
 
@@ -136,7 +136,7 @@ JSON_LIKE = (
     '{"a": 1}\n{"a": 2}',
     '"key": "value"',
     '{"id": <your id>, "n": 3}',
-    '[1, 2, …]',
+    "[1, 2, …]",
     '{\n  "a": [1, 2,],\n}',
     '{"a": "..."}',
     "",

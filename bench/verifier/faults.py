@@ -1,14 +1,16 @@
 """One structural fault put into a clean answer. A fault that does not fit the answer gives None.
 
-Faults are made by rough means (a character or a line is gone), not by what the verifier looks for: what such a change
-leaves well built, or changes into another well-built answer, counts as missed all the same.
+Faults are made by rough means (a character or a line is gone), not by what the verifier looks for. Code and JSON that
+can still be read afterwards are no fault, and are not counted.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import re
+import textwrap
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -88,7 +90,9 @@ def _rename(rng: Random, case: Case, call: Call) -> None:
 
 def _no_object(rng: Random, case: Case, call: Call) -> None:
     text = call.arguments
-    call.arguments = rng.choice((f"[{text}]", json.dumps(text), "7", text + "}", "```json\n" + text + "\n```", "x" + text))
+    call.arguments = rng.choice(
+        (f"[{text}]", json.dumps(text), "7", text + "}", "```json\n" + text + "\n```", "x" + text)
+    )
 
 
 def _miss_key(rng: Random, found: dict[str, Any], schema: dict[str, Any]) -> None:
@@ -180,8 +184,8 @@ def _cut_off(rng: Random, case: Case) -> Case | None:
     return None
 
 
-def _without(pattern: str, lines: bool = False) -> Callable[[Random, str], str | None]:
-    """One of the matches is gone, within the first block of code."""
+def _without(pattern: str, reads: Callable[[str], object] | None = None) -> Callable[[Random, str], str | None]:
+    """One of the matches is gone, within the first block of code. What `reads` still reads is no fault."""
 
     def change(rng: Random, text: str) -> str | None:
         block = re.search(r"(?s)(?:```|~~~)[a-z]+[^\n]*\n(.*?)(?:```|~~~)", text)
@@ -190,9 +194,19 @@ def _without(pattern: str, lines: bool = False) -> Callable[[Random, str], str |
             return None
         found = rng.choice(matches)
         start, end = block.start(1) + found.start(), block.start(1) + found.end()
+        if reads is not None and _is_read(reads, block[1][: found.start()] + block[1][found.end() :]):
+            return None
         return text[:start] + text[end:]
 
     return change
+
+
+def _is_read(reads: Callable[[str], object], text: str) -> bool:
+    try:
+        reads(textwrap.dedent(text))
+    except (ValueError, SyntaxError):
+        return False
+    return True
 
 
 def _added_line(rng: Random, text: str) -> str | None:
@@ -211,7 +225,7 @@ def _unfenced(rng: Random, text: str) -> str | None:
 
 def _marker(*markers: str) -> Callable[[Random, str], str | None]:
     def change(rng: Random, text: str) -> str | None:
-        return text.rstrip() + rng.choice(("", "\n")) + rng.choice(markers)
+        return text.rstrip() + rng.choice(("", " ", "\n")) + rng.choice(markers)
 
     return change
 
@@ -273,10 +287,10 @@ FAULTS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "loop of a paragraph": (_TEXTS, _loop(lambda rng: paragraph(rng, least=2, most=5) + "\n\n")),
     "cut off in a word": ((*_TEXTS, "python"), _cut_off),
     "fence never closed": (("python", "json fence", "diff"), _on_text(_unfenced)),
-    "Python without a bracket": (("python",), _on_text(_without(r"[()\[\]{}]"))),
-    "Python without a quote": (("python",), _on_text(_without(r"[\"'](?=[^\"'\n]*[\"'])"))),
-    "fenced JSON without a bracket": (("json fence",), _on_text(_without(r"[\[\]{}]"))),
-    "fenced JSON without a quote": (("json fence",), _on_text(_without(r'(?<!\\)"'))),
+    "Python without a bracket": (("python",), _on_text(_without(r"[()\[\]{}]", ast.parse))),
+    "Python without a quote": (("python",), _on_text(_without(r"[\"'](?=[^\"'\n]*[\"'])", ast.parse))),
+    "fenced JSON without a bracket": (("json fence",), _on_text(_without(r"[\[\]{}]", json.loads))),
+    "fenced JSON without a quote": (("json fence",), _on_text(_without(r'(?<!\\)"', json.loads))),
     "diff without a line": (("diff",), _on_text(_without(r"^[ +-](?![+-]{2} ).*\n"))),
     "diff with a line too many": (("diff",), _on_text(_added_line)),
     "search block without a divider": (("edits",), _on_text(_without(r"^=======\n"))),

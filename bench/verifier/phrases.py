@@ -29,7 +29,11 @@ SENTENCES = {
         "Сервис держит одно соединение на процесс и закрывает его, когда очередь пуста.",
         "Сначала проверьте, существует ли файл, а затем читайте его построчно.",
     ),
-    "Chinese": ("服务为每个进程保留一个连接，队列为空时将其关闭。", "首先检查文件是否存在，然后逐行读取。", "第二种方法更容易测试。"),
+    "Chinese": (
+        "服务为每个进程保留一个连接，队列为空时将其关闭。",
+        "首先检查文件是否存在，然后逐行读取。",
+        "第二种方法更容易测试。",
+    ),
     "Japanese": ("サービスはプロセスごとに接続を一つ保持します。", "まずファイルが存在するか確認してください。"),
     "Arabic": ("تحتفظ الخدمة باتصال واحد لكل عملية وتغلقه عندما تكون القائمة فارغة.", "تحقق أولاً من وجود الملف."),
     "Hindi": ("सेवा प्रत्येक प्रक्रिया के लिए एक कनेक्शन रखती है।", "पहले जाँचें कि फ़ाइल मौजूद है।"),
@@ -70,7 +74,7 @@ class {title}:
     def total(self) -> int:
         return sum(size for size, _ in self.parts)
 ''',
-    '''async def {name}(session, urls):
+    """async def {name}(session, urls):
     results = []
     for url in urls:
         async with session.get(url, headers={{"accept": "text/html"}}) as reply:
@@ -81,12 +85,12 @@ class {title}:
 
 if __name__ == "__main__":
     print("done", [x ** 2 for x in range({n})])
-''',
+""",
 )
 SNIPPETS = (
     "    def {name}(self):\n        return self._{name}[{n}:]\n",
     "!pip install {name}\n%matplotlib inline\nimport {name}\n\n{name}.plot(range({n}))\n",
-    "def {name}(self, *args):\n    ...\n\nclass {title}:\n    def run(self):\n        ...  # as before\n        return {n}\n",
+    "def {name}(*args):\n    ...\n\nclass {title}:\n    def run(self):\n        ...  # as before\n        return {n}\n",
     ">>> import {name}\n>>> {name}.size()\n{n}\n",
     "config = {{\n    'a': {n},\n    ...\n}}\n",
     "# in {name}.py\nreturn {name}(\n    x, ...\n",
@@ -97,15 +101,15 @@ SNIPPETS = (
     "type Pair[T] = tuple[T, T]\n\ndef first[T](items: list[T]) -> T:\n    return items[{n}]\n",
 )
 OTHER_CODE = {
-    "javascript": "export function {name}(items) {{\n  return items.filter((x) => x.size > {n}).map((x) => `${{x.name}}`);\n}}\n",
+    "javascript": "export function {name}(items) {{\n  return items.filter((x) => x > {n}).map((x) => `${{x.name}}`);\n}}\n",
     "ts": "type {title} = {{ id: number; tags: string[] }};\n\nconst {name} = ({{ id, ...rest }}: {title}) => ({{ id, rest }});\n",
     "bash": "#!/usr/bin/env bash\nset -euo pipefail\nfor f in *.log; do\n  grep -c '{name}' \"$f\" || true\ndone\n",
     "rust": "fn {name}<'a>(s: &'a str) -> Option<&'a str> {{\n    s.split('-').nth({n})\n}}\n",
     "go": "func {title}(xs []int) (sum int) {{\n\tfor _, x := range xs {{\n\t\tsum += x * {n}\n\t}}\n\treturn\n}}\n",
-    "c": "#include <stdio.h>\nint main(void) {{ char q = '\"'; printf(\"%d%c\\n\", {n}, q); return 0; }}\n",
+    "c": '#include <stdio.h>\nint main(void) {{ char q = \'"\'; printf("%d%c\\n", {n}, q); return 0; }}\n',
     "sql": "SELECT name, COUNT(*) FROM {name} -- it's the big one\nWHERE size > {n} GROUP BY name;\n",
-    "yaml": "{name}:\n  - size: {n}\n    path: \"/var/{name}\"\n",
-    "html": "<ul class=\"{name}\">\n  <li>{n}</li>\n  <li><s>old</s></li>\n</ul>\n",
+    "yaml": '{name}:\n  - size: {n}\n    path: "/var/{name}"\n',
+    "html": '<ul class="{name}">\n  <li>{n}</li>\n  <li><s>old</s></li>\n</ul>\n',
     "": "{name}/\n├── src/\n│   └── main.py\n└── README.md\n",
     "text": "{name} = {n}\n(not closed\n",
     "mermaid": "graph TD;\n  A[{name}] --> B({n});\n",

@@ -9,10 +9,14 @@ expect        what the request lets one expect, made once
 check_calls   tools, arguments, ids, `tool_choice`, repetition
 check_json    the wanted JSON, after its schema
 fences        which lines are code, and the text of each closed block of code
+brackets      do brackets match
 check_code    Python, JSON and diffs in labelled fences
 check_diff    hunks of unified diffs against their headers
 check_edits   search/replace blocks
+markers       marks of chat templates
+loops         an end that repeats itself
 check_text    empty answers, leaked markers, loops, cuts
+held          events that wait
 verifier      all of them over one answer; what may flow, and when
 
 Nothing here knows whether an answer is right: a wrong one that is well built passes.

@@ -63,7 +63,8 @@ def has_wrong_hunk(text: str) -> bool:
 
 
 def _is_file_header(lines: list[str], at: int, hunk: _Hunk) -> bool:
-    """`--- a` with `+++ b` below it; or a mail's signature below the last hunk."""
-    line = lines[at]
-    below = lines[at + 1] if at + 1 < len(lines) else ""
-    return hunk.old <= 0 and (line.rstrip() == "--" or (line.startswith("--- ") and below.startswith("+++ ")))
+    """`--- a` with `+++ b` and a hunk below it; or a mail's signature below the last hunk."""
+    line, *below = lines[at : at + 3]
+    if line.rstrip() == "--":
+        return hunk.old <= 0
+    return line.startswith("--- ") and len(below) == 2 and below[0].startswith("+++ ") and below[1].startswith("@@ ")

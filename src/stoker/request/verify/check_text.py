@@ -10,7 +10,7 @@ from stoker.request.verify.expect import Expectation
 from stoker.request.verify.fences import Fences
 from stoker.request.verify.finding import Finding, noted, proved
 from stoker.request.verify.loops import is_loop
-from stoker.request.verify.markers import markers_in
+from stoker.request.verify.markers import TOPICS, Place, markers_in
 from stoker.request.verify.pieces import Pieces, Tail
 
 MAX_LINE = 64 * 1024
@@ -47,12 +47,15 @@ class TextCheck:
         self.is_refusal = self.is_refusal or kind is Kind.REFUSAL
 
     def grew(self, text: str) -> list[Finding]:
-        """What is new; one finding of a kind."""
-        known = len(self._found)
+        """What is new."""
         self.has_spoken = self.has_spoken or not text.isspace()
         self._tail.add(text)
         if self._json is not None and self._json.size <= MAX_JSON:
             self._json.add(text)
+        if "\n" not in text and self._line.size + len(text) <= MAX_LINE:
+            self._line.add(text)  # most pieces
+            return []
+        known = len(self._found)
         first, *rest = text.split("\n")
         self._add(first)
         for part in rest:
@@ -115,13 +118,13 @@ class TextCheck:
         return self._fences.is_open or self._edits.is_open or tail[-1].isalnum() or tail[-1] in _OPEN_ENDS
 
     def _add(self, text: str) -> None:
-        while self._line.size + len(text) > MAX_LINE:
-            room = MAX_LINE - self._line.size
-            self._line.add(text[:room])
-            text = text[room:]
+        at = 0
+        while self._line.size + len(text) - at > MAX_LINE:
+            end = at + MAX_LINE - self._line.size
+            self._line.add(text[at:end])
             self._end_line()
-        if text:
-            self._line.add(text)
+            at = end
+        self._line.add(text[at:])
 
     def _end_line(self) -> None:
         line = self._line.text()
@@ -138,13 +141,18 @@ class TextCheck:
             self._prose(line)
 
     def _prose(self, line: str) -> None:
-        for marker, is_in_place in markers_in(line):
-            is_leak = is_in_place and not self._expected.mentions(marker)
+        for marker, place in markers_in(line):
+            is_leak = self._is_leak_in(place, line) and not self._expected.mentions(marker)
             self._tell(proved("leaked_marker") if is_leak else noted("leaked_marker"))
         self._names_lost = self._names_lost or any(name in line for name in LOST_NAMES)
         if LOST in line:
             is_lost = not self._names_lost and not self._expected.mentions(LOST)
             self._tell(proved("replacement") if is_lost else noted("replacement"))
+
+    def _is_leak_in(self, place: Place, line: str) -> bool:
+        if place is not Place.LINE:
+            return place is Place.TEMPLATE
+        return not any(topic in line or self._expected.mentions(topic) for topic in TOPICS)
 
     def _tell(self, finding: Finding) -> None:
         """Each once."""

@@ -15,7 +15,8 @@ from stoker.request.verify.pieces import Pieces
 
 MAX_BLOCK = 256 * 1024
 """Characters of a block that are kept; a longer one is not judged."""
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^`\r\n]*)$")
+_FENCE = re.compile(r"[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\r\n]*+)$")
+"""Possessive: a line of 64 KB must not be tried in every division."""
 
 
 class Block(NamedTuple):
