@@ -1,0 +1,77 @@
+"""Which lines of an answer are prose, and which are code in fences.
+
+Two readings run side by side, because models nest fences of the same length, which CommonMark does not know:
+a labelled fence within an open block is text for CommonMark (https://spec.commonmark.org/0.31.2/#fenced-code-blocks),
+and opens another level for the second reading. A block whose readings differ is not judged. Unlike CommonMark, a fence
+may be indented by any number of blanks: models write them into lists.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stoker.request.verify.pieces import Pieces
+
+MAX_BLOCK = 256 * 1024
+"""Characters of a block that are kept; a longer one is not judged."""
+_FENCE = re.compile(r"[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\r\n]*+)$")
+"""Possessive: a line of 64 KB must not be tried in every division."""
+
+
+class Block(NamedTuple):
+    """A closed block of code. `label`: the first word after the fence, in lower case."""
+
+    label: str
+    text: str
+
+
+class Fences:
+    """Feed it the lines, without their ends."""
+
+    __slots__ = ("_depth", "_fence", "_has_inner", "_indent", "_kept", "_label", "is_open")
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._depth = 0
+        """Of the second reading."""
+        self._fence = ""
+        self._indent = 0
+        self._label = ""
+        self._has_inner = False
+        self._kept = Pieces()
+
+    @property
+    def is_left_open(self) -> bool:
+        """Whether both readings are within a block."""
+        return self.is_open and self._depth > 0
+
+    def line(self, line: str) -> Block | None:
+        """The block that this line closed, if it may be judged. `is_open` is then about what follows."""
+        found = _FENCE.match(line)
+        if found is not None:
+            return self._at_fence(found[1], found[2].strip(), len(line) - len(line.lstrip()), line)
+        if self.is_open:
+            self._keep(line)
+        return None
+
+    def _at_fence(self, fence: str, label: str, indent: int, line: str) -> Block | None:
+        self._depth = max(0, self._depth + (1 if label or not self._depth else -1))
+        if not self.is_open:
+            self.is_open, self._fence, self._indent = True, fence, indent
+            self._label, self._has_inner = label.split(" ")[0].lower(), False
+            self._kept.drop()
+            return None
+        if label or not fence.startswith(self._fence):
+            self._has_inner = True
+            self._keep(line)
+            return None
+        self.is_open = False
+        is_whole = not self._has_inner and self._kept.size <= MAX_BLOCK
+        return Block(self._label, self._kept.text()) if is_whole else None
+
+    def _keep(self, line: str) -> None:
+        if self._kept.size > MAX_BLOCK:
+            return
+        blanks = len(line) - len(line.lstrip(" \t"))
+        self._kept.add(line[min(blanks, self._indent) :] + "\n")

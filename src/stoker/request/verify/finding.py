@@ -1,0 +1,69 @@
+"""What a check found."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Outcome(StrEnum):
+    """What became of an answer."""
+
+    OPEN = "open"
+    """It is not finished."""
+    PASSED = "passed"
+    FAILED = "failed"
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or may be. It holds nothing of the prompt or the answer but the name of an offered tool.
+
+    check    a word of CHECKS
+    certain  proved: the answer fails. Else it is only noted
+    told     one short clause for a person
+    """
+
+    check: str
+    certain: bool
+    told: str
+
+
+CHECKS = {
+    "unknown_tool": "a call of a tool that was not offered",
+    "arguments": "arguments that are no JSON object",
+    "missing_key": "arguments without a required key",
+    "schema": "arguments that break the tool's schema",
+    "schema_unchecked": "a schema that could not be checked, or not all of it",
+    "duplicate_id": "two calls with one id",
+    "call_missing": "no call where one was demanded",
+    "call_forbidden": "a call where none was allowed, or another tool than the named one",
+    "parallel_calls": "several calls where one at a time was asked for",
+    "repeated_call": "the same call as in the last two turns",
+    "json": "no JSON where JSON was asked for",
+    "json_schema": "JSON that breaks the wanted schema",
+    "too_deep": "JSON that is nested too deeply to be read",
+    "too_large": "more than can be held",
+    "empty": "nothing was said",
+    "only_thinking": "thinking, and no answer",
+    "leaked_marker": "a marker of the chat template in the text",
+    "replacement": "characters that were lost (U+FFFD)",
+    "loop": "the end repeats itself",
+    "truncated": "cut off in the middle",
+    "length": "cut off by the caller's own limit, or at the end of a sentence",
+    "open_fence": "a block of code that is not closed",
+    "python": "Python that no version can read",
+    "json_fence": "a block of JSON that is none",
+    "diff": "a hunk that is not as long as its header says",
+    "edit": "a search/replace block that is not complete",
+    "edit_unknown": "a search/replace block for text that was not shown",
+    "unfinished": "the answer just stopped",
+}
+"""Every check, and what it finds."""
+
+
+def proved(check: str, told: str = "") -> Finding:
+    return Finding(check, True, told or CHECKS[check])
+
+
+def noted(check: str, told: str = "") -> Finding:
+    return Finding(check, False, told or CHECKS[check])
