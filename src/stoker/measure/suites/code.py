@@ -13,6 +13,7 @@ from stoker.measure.suites.spoken import PASSED, Grade, said
 Run = Callable[[str, str], Ran]
 """(code, tests): `sandbox.run`."""
 _FENCE = re.compile(r"^[ \t]*```([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
 
 
 class Broken(Exception):

@@ -13,10 +13,13 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
+from stoker.measure import canary_set
 from stoker.measure.suites.check import Check
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Of ids."""
+ASSISTANT, TINY = "assistant", "tiny"
+"""Wordings: what any assistant understands, and what the models in the package were taught."""
 
 
 class FixtureError(StokerError):
@@ -43,9 +46,18 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Fixture)
 
 
-def shipped() -> list[Fixture]:
-    """The ones in the package, all classes."""
-    return _read(files("stoker.measure.suites") / "data", CLASSES)
+def shipped(wording: str = ASSISTANT) -> list[Fixture]:
+    """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
+    data = files("stoker.measure.suites") / "data"
+    found = by_class(_read(data, CLASSES))
+    if wording == TINY:
+        found |= by_class(_read(data / TINY, CLASSES))
+    return [one for own in found.values() for one in own]
+
+
+def wording(model: str) -> str:
+    """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
+    return TINY if model in canary_set.TINY else ASSISTANT
 
 
 def read(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:

@@ -11,7 +11,7 @@ import json
 import os
 import resource
 import sys
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 NEVER = frozenset(
@@ -37,10 +37,11 @@ def main() -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
     sys.addaudithook(_watch(os.path.realpath(".")))
     os.write(descriptor, b"ready\n")
-    space: dict[str, Any] = {"__name__": "__main__"}
+    module = ModuleType("answer")
+    sys.modules["answer"] = module
     try:
         for name, text in (("answer", code), ("tests", tests)):
-            exec(compile(text, name, "exec"), space)
+            exec(compile(text, name, "exec"), module.__dict__)
     except BaseException as error:
         lines = [line for name, line in _places(error.__traceback__) if name == "tests"]
         where = f" in line {lines[-1]} of the tests" if lines else ""
