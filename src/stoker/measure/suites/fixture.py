@@ -1,0 +1,138 @@
+"""A fixture: one question of a task class and how its answer is checked. Read from JSONL, one fixture a line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.domain.task import CLASSES
+from stoker.measure import canary_set
+from stoker.measure.suites.check import Check
+
+ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+"""Of ids."""
+ASSISTANT, TINY = "assistant", "tiny"
+"""Wordings: what any assistant understands, and what the models in the package were taught."""
+
+
+class FixtureError(StokerError):
+    """A fixture that cannot be used. The message names the file, the line and the reason."""
+
+    status = 422
+    code = "bad_fixture"
+
+
+class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`request`: the body of a chat completion, without `model` and `stream`."""
+
+    id: str
+    task_class: str
+    request: dict[str, Any]
+    check: Check
+
+    @property
+    def digest(self) -> str:
+        """Of its content: a grade belongs to one wording of a fixture."""
+        return hashlib.sha256(msgspec.json.encode(self, order="sorted")).hexdigest()[:16]
+
+
+_decoder = msgspec.json.Decoder(Fixture)
+
+
+def shipped(wording: str = ASSISTANT) -> list[Fixture]:
+    """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
+    data = files("stoker.measure.suites") / "data"
+    found = by_class(_read(data, CLASSES))
+    if wording == TINY:
+        found |= by_class(_read(data / TINY, CLASSES))
+    return [one for own in found.values() for one in own]
+
+
+def wording(model: str) -> str:
+    """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
+    return TINY if model in canary_set.TINY else ASSISTANT
+
+
+def read(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:
+    """Those of every `*.jsonl` in a directory. `classes`: the names of task classes that there are.
+
+    Raises FixtureError: no such directory, no fixture in it, one that cannot be read, an id twice.
+    """
+    if not directory.is_dir():
+        raise FixtureError(f"{directory} is no directory: fixtures are read from its *.jsonl files")
+    return _read(directory, classes)
+
+
+def digest(fixtures: Iterable[Fixture]) -> str:
+    """Of a set, whatever its order: sha256 over the sorted ids and contents."""
+    listed = sorted((one.id, one.digest) for one in fixtures)
+    return hashlib.sha256(msgspec.json.encode(listed)).hexdigest()[:16]
+
+
+def by_class(fixtures: Iterable[Fixture]) -> dict[str, list[Fixture]]:
+    """In the order in which classes are listed everywhere; fixtures of a class in theirs."""
+    found: dict[str, list[Fixture]] = {}
+    for one in fixtures:
+        found.setdefault(one.task_class, []).append(one)
+    known = [name for name in CLASSES if name in found]
+    return {name: found[name] for name in [*known, *sorted(found.keys() - set(known))]}
+
+
+def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
+    found: list[Fixture] = []
+    places: dict[str, str] = {}
+    paths = sorted((path for path in directory.iterdir() if path.name.endswith(".jsonl")), key=lambda path: path.name)
+    for path in paths:
+        for number, line in enumerate(_lines(path), 1):
+            if not line.strip():
+                continue
+            place = f"{path}, line {number}"
+            one = parse(line, place, classes)
+            if one.id in places:
+                raise FixtureError(f"{place}: the id '{one.id}' is taken by {places[one.id]}")
+            places[one.id] = place
+            found.append(one)
+    if not found:
+        raise FixtureError(f"{directory} holds no fixtures: they are lines of *.jsonl files")
+    return found
+
+
+def _lines(path: Traversable) -> Sequence[bytes]:
+    try:
+        return path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def parse(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixture:
+    """One line. Raises FixtureError, with `place` in front."""
+    try:
+        line.decode()
+        one = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise FixtureError(f"{place}: {str(error)[:200]}") from None
+    if wrong := _wrong(one, classes):
+        raise FixtureError(f"{place}: {wrong}")
+    return one
+
+
+def _wrong(one: Fixture, classes: Collection[str]) -> str:
+    """1. its id  2. its class  3. turns  4. what the asker adds."""
+    if not one.id or not ALPHABET.issuperset(one.id):  # 1
+        return "`id` wants letters, digits, dots and dashes"
+    if one.task_class not in classes:  # 2
+        return f"`task_class` '{one.task_class}' is none of {', '.join(classes)}"
+    turns = one.request.get("messages")
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
+        return "`request.messages` wants turns, each with a role"  # 3
+    for name in ("model", "stream"):  # 4
+        if name in one.request:
+            return f"`request.{name}` is not the fixture's to say"
+    return ""

@@ -1,0 +1,122 @@
+"""Grades plans that were written before: a pure function from outputs to a report, byte for byte the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stoker.measure.stats import wilson
+from stoker.measure.suites.check import Plan
+from stoker.measure.suites.fixture import Fixture, FixtureError, digest
+from stoker.measure.suites.grade import Ask
+from stoker.measure.suites.plans import graded
+from stoker.measure.suites.spoken import said
+
+
+class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model wrote to one fixture."""
+
+    fixture: str
+    model: str
+    text: str
+
+
+_decoder = msgspec.json.Decoder(Output)
+
+
+def shipped() -> list[Output]:
+    """The ones in the package: good plans and bad ones."""
+    return _read(files("stoker.measure.suites") / "data" / "planning-outputs")
+
+
+def read(directory: Path) -> list[Output]:
+    """Those of every `*.jsonl`. Raises FixtureError, which names file and line."""
+    if not directory.is_dir():
+        raise FixtureError(f"{directory} is no directory: outputs are read from its *.jsonl files")
+    return _read(directory)
+
+
+def _read(directory: Any) -> list[Output]:
+    found = []
+    paths = sorted((path for path in directory.iterdir() if path.name.endswith(".jsonl")), key=lambda path: path.name)
+    for path in paths:
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+            if line.strip():
+                found.append(_parse(line, f"{path}, line {number}"))
+    return found
+
+
+def _parse(line: bytes, place: str) -> Output:
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FixtureError(f"{place}: {str(error)[:200]}") from None
+
+
+def lines(outputs: Iterable[Output]) -> bytes:
+    """As JSONL."""
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in outputs)
+
+
+async def written(fixtures: Iterable[Fixture], ask: Ask, model: str) -> list[Output]:
+    """Asks for every plan anew. One that does not come is an empty text."""
+    found = []
+    for fixture in fixtures:
+        if isinstance(fixture.check, Plan):
+            heard = await ask(fixture)
+            found.append(Output(fixture.id, model, said(heard.answer) if heard.timed.is_ok else ""))
+    return found
+
+
+def report(fixtures: Sequence[Fixture], outputs: Iterable[Output]) -> bytes:
+    """A JSON document: `dataset`; `models`, by name; `outputs`, by model and fixture. No time and no path is in it.
+
+    Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one.
+    """
+    checks = {one.id: one.check for one in fixtures if isinstance(one.check, Plan)}
+    graded_: dict[tuple[str, str], dict[str, Any]] = {}
+    for output in outputs:
+        key = (output.model, output.fixture)
+        check = checks.get(output.fixture)
+        if check is None:
+            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is no fixture for plans")
+        if key in graded_:
+            raise FixtureError(f"'{output.model}' answers '{output.fixture}' twice")
+        graded_[key] = _graded(output, check)
+    listed = [graded_[key] for key in sorted(graded_)]
+    document = {
+        "dataset": digest(one for one in fixtures if one.id in checks),
+        "models": _models(listed),
+        "outputs": listed,
+    }
+    return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
+
+
+def _graded(output: Output, check: Plan) -> dict[str, Any]:
+    found = graded(check, output.text)
+    return {
+        "model": output.model, "fixture": output.fixture, "passed": found.passed, "score": found.score,
+        "steps": found.steps, "shares": dict(found.shares),
+    }  # fmt: skip
+
+
+def _models(listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for model in sorted({one["model"] for one in listed}):
+        own = [one for one in listed if one["model"] == model]
+        passed = sum(one["passed"] for one in own)
+        low, high = wilson(passed, len(own))
+        shares = {name: _mean([one["shares"][name] for one in own]) for name in own[0]["shares"]}
+        found[model] = {
+            "n": len(own), "passed": passed, "rate_low": round(low, 4), "rate_high": round(high, 4),
+            "score": _mean([one["score"] for one in own]), "shares": shares,
+        }  # fmt: skip
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4)
