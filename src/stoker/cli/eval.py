@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.evaluate import benchmark, canary, context, preflight, soak
+from stoker.cli.evaluate import benchmark, bootstrap, canary, context, preflight, soak
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
 app.command()(preflight.preflight)
@@ -12,3 +12,4 @@ app.command()(benchmark.benchmark)
 app.command()(canary.canary)
 app.command()(soak.soak)
 app.command()(context.context)
+app.command()(bootstrap.bootstrap)

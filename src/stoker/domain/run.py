@@ -20,6 +20,7 @@ class Kind(StrEnum):
     SWEEP = "sweep"
     GATE = "gate"
     PROMOTION = "promotion"
+    BOOTSTRAP = "bootstrap"
 
 
 class Outcome(StrEnum):

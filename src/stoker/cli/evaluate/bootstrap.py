@@ -1,0 +1,218 @@
+"""`stoker eval bootstrap`: grades the tiers on suites, class by class, into the quality profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.known import Known
+    from stoker.domain.routing import Router
+    from stoker.domain.tier import Row, Tier
+    from stoker.measure.suites.fixture import Fixture
+    from stoker.measure.suites.grade import Graded, Progress
+
+
+def bootstrap(
+    tiers: Annotated[
+        list[str] | None, typer.Argument(metavar="[TIER]...", help="Which tiers. Default: all but clouds, which cost.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option("--class", metavar="CLASS,...", help="Only these classes. Default: all.")
+    ] = None,
+    suites: Annotated[
+        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on where an earlier run broke off.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Measure what each tier is good at, until each class is decided, and route by it from now on.
+
+    Broken off with Ctrl-C, it goes on where it was when it is called again.
+    """
+    place = find_place(config, state)
+    router = _router(place)
+    names = [name.strip() for name in (classes or "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in router.known]:
+        raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
+    done: list[Row] = []
+    for tier in _chosen(router, tiers or []):
+        done += _measure(place, tier, names, suites, fresh, quiet=json)
+    if json:
+        import msgspec
+
+        terminal.emit([msgspec.to_builtins(row) for row in done])
+    if not done:
+        terminal.note("stoker: nothing was measured")
+        raise typer.Exit(FAILED)
+
+
+def _router(place: Place) -> Router:
+    router = None if place.settings is None else place.settings.router
+    if router is None:
+        raise UsageError("no tiers are configured here: add [[tier]] to the configuration, see docs/routing.md")
+    return router
+
+
+def _chosen(router: Router, names: Sequence[str]) -> list[Tier]:
+    known = {tier.name: tier for tier in router.tiers}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"there is no tier '{unknown[0]}'; there are {', '.join(known)}")
+    chosen = [known[name] for name in names] or [tier for tier in router.tiers if not tier.cloud]
+    if not chosen:
+        raise UsageError("all tiers are clouds, which cost money: name the one to measure")
+    return chosen
+
+
+def _measure(
+    place: Place, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
+) -> list[Row]:
+    """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
+    from stoker.cli.evaluate.known import within
+    from stoker.measure.lock import sole
+    from stoker.measure.suites import grade
+
+    with place.control() as control:
+        control.switch(tier.serve)
+    known = within(place, tier.serve)
+    fixtures = _fixtures(known, suites, classes, _router(place).known)
+    with sole(place.state, known.lock, f"a bootstrap of {tier.name}"):
+        kept = _Kept(place.state, tier.name, known, fresh)
+        began = time.time()
+        try:
+            graded = _grade(known, fixtures, kept, tier.name, quiet)
+        finally:
+            kept.close()
+        rows = grade.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
+        _write(place, rows)
+    _keep_run(known, tier, graded, rows, began)
+    kept.forget()
+    if not quiet:
+        _show(tier, graded, rows)
+    return rows
+
+
+def _fixtures(known: Known, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
+    from stoker.measure.suites import fixture
+
+    if suites is not None:
+        found = fixture.read(suites, names)
+    else:
+        found = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
+    chosen = [one for one in found if not classes or one.task_class in classes]
+    if not chosen:
+        raise UsageError(f"there are no fixtures of {', '.join(classes)}; give some with --suites DIR")
+    return chosen
+
+
+def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[Graded]:
+    import asyncio
+
+    from stoker.cli.evaluate.bar import Bar
+    from stoker.measure.suites import grade
+    from stoker.measure.talk import Talk
+
+    began, total = time.monotonic(), len(fixtures)
+    seen = [0, 0]
+
+    def tell(step: Progress) -> None:
+        kept.add(step)
+        seen[0] += 1
+        seen[1] += step.is_new
+        spent = time.monotonic() - began
+        left = spent / max(seen[1], 1) * (total - seen[0])
+        bar.show(f"{tier}: {step.graded.task_class}", seen[0] / total, left)
+
+    async def run() -> list[Graded]:
+        talk = Talk(known.target)
+        try:
+            return await grade.grades(fixtures, grade.asker(talk), kept.done, tell)
+        finally:
+            talk.close()
+
+    with Bar(quiet) as bar:
+        return asyncio.run(run())
+
+
+class _Kept:
+    """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
+
+    def __init__(self, state: Path, tier: str, known: Known, fresh: bool) -> None:
+        from stoker.measure.suites import grade
+
+        mark = known.subject.fingerprint
+        head = f"{mark.identity} {mark.execution}".encode()
+        self._path = state / "bootstrap" / f"{tier}.jsonl"
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        before = b"" if fresh or not self._path.exists() else self._path.read_bytes()
+        same = bool(mark.identity) and before.startswith(head + b"\n")
+        self.done = grade.from_lines(before) if same else []
+        self._file = self._path.open("ab" if same else "wb")
+        if not same:
+            self._file.write(head + b"\n")
+
+    def add(self, step: Progress) -> None:
+        from stoker.measure.suites import grade
+
+        if step.is_new:
+            self._file.write(grade.lines([step.graded]))
+            self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def forget(self) -> None:
+        """The run is over: the next begins anew."""
+        self._path.unlink(missing_ok=True)
+
+
+def _write(place: Place, rows: Sequence[Row]) -> None:
+    from stoker.store.profile import ProfileFile, load, path_of
+
+    path = path_of(_router(place), place.state)
+    before = load(path) if path.exists() else {}
+    try:
+        ProfileFile(path).write({**before, **{(row.tier, row.task_class): row for row in rows}}.values())
+    except OSError as error:
+        raise UsageError(f"the profile {path} cannot be written: {error.strerror}") from error
+    with place.control() as control:
+        control.reload()
+
+
+def _keep_run(known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], began: float) -> None:
+    from stoker.cli.evaluate.kept import keep, made
+    from stoker.domain.run import Kind, Outcome
+
+    numbers: dict[str, float | int | None] = {}
+    for row in rows:
+        numbers |= {f"{row.task_class}.n": row.n, f"{row.task_class}.passed": row.passed}
+    settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
+    outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
+    keep(made(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
+         known.state)  # fmt: skip
+
+
+def _show(tier: Tier, graded: Sequence[Graded], rows: Sequence[Row]) -> None:
+    from stoker.measure.stats import wilson
+
+    cells = [
+        (row.task_class, row.verdict.value, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",
+         "-" if row.latency is None else figures.seconds(row.latency))
+        for row in rows
+    ]  # fmt: skip
+    terminal.say(f"tier {tier.name} ({tier.serve})")
+    terminal.table(("CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY"), cells,
+                   right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
+    missed = [one for one in graded if not one.is_sample]
+    if missed:
+        terminal.note(f"{len(missed)} fixtures gave no sample, the first: {missed[0].fixture}: {missed[0].told}")
