@@ -38,8 +38,10 @@ from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.engines.placement import placed as vaulted
+from stoker.fleet.fingerprint import fingerprint
 from stoker.fleet.residency import Residency
 from stoker.fleet.sight import Acts, Sight, counters
+from stoker.fleet.signing import Signer as LaunchSigner
 from stoker.fleet.supervisor import Supervisor
 from stoker.fleet.swaps import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
@@ -174,7 +176,7 @@ class Application:
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
-        self.measured = Measured(Path(settings.paths.state), self.conductor.target)
+        self.measured = Measured(Path(settings.paths.state), self.conductor.target, self._launch, self.events.note)
         self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
             settings.front_door,
@@ -280,6 +282,8 @@ class Application:
         self.store.record(decision)
         self.promotions.observe(decision)
         self.metrics.observe(decision)
+        if decision.routed is not None:
+            self.measured.observe(decision.routed)
 
     def _swapped(self, report: SwapReport) -> None:
         name = report.serve or ",".join(report.victims)
@@ -356,19 +360,22 @@ class Application:
         """Routing as configured; what is known of tiers that stay is kept."""
         router, routing = settings.router, self.flow.routing
         if router is None:
-            self.flow.routing = self.measured.routing = None
+            self.flow.routing = None
+            self.measured.begin(None)
             return
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
         if routing is None:
             sees = Residency(self.conductor.scheduler.seats)
             routing = Routing(router, settings.serves, rows, sees, SystemClock.now)
-            self.flow.routing = self.measured.routing = routing
+            self.flow.routing = routing
+            self.measured.begin(routing)
             for name in self.conductor.running:
                 self.measured.on_ready(name)
         else:
-            routing.rows = dict(rows)
+            routing.learn(rows)
             routing.configure(router, settings.serves)
+            self.measured.begin(routing)
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""
@@ -396,6 +403,9 @@ class Application:
                 log.warning("how the promotion of %s went cannot be kept: %s", override.alias, error.message)
 
         self._remembering.submit(write)
+
+    def _launch(self, serve: Serve) -> str:
+        return fingerprint(serve, LaunchSigner(self._state.signing_key))
 
     def _slot(self, name: str | None) -> Slot | None:
         return next((slot for slot in self.settings.slots if slot.name == name), None)

@@ -375,8 +375,8 @@ class Flow:
             await self._serve(call, serve, form)
         finally:
             call.check_of = None
-            if check is not None:
-                attempt.findings = list(check.told())
+            if check is not None and (check.is_wrong or call.reply.began is not None):
+                attempt.checked, attempt.findings = True, list(check.told())
 
     @staticmethod
     def _is_seen(call: Call) -> bool:

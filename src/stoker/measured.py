@@ -1,4 +1,6 @@
-"""Keeps what routing knows of its tiers in step with what runs: the fingerprint of each serve that is up."""
+"""Keeps what routing knows of its tiers in step with what runs: the fingerprint of each serve, and whether its answers
+have become worse than they were.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +9,71 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
+from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.http import Address
 from stoker.identify import NoEntry, identify
+from stoker.measure.drift import Drift
 from stoker.routing import Routing
+from stoker.store.private import write_draft
 
 log = logging.getLogger("stoker.routing")
 
 
-class Measured:
-    """Owns one task per serve that is being looked at; `close` ends them. What is not known counts for nothing."""
+class Last(msgspec.Struct, frozen=True):
+    """What a serve was when it last ran, and the launch that it was then."""
 
-    def __init__(self, state: Path, target: Callable[[str], Target | None]) -> None:
+    launch: str
+    identity: str
+    execution: str
+
+
+class Measured:
+    """Owns one task per serve that is being looked at; `close` ends them. What is not known counts for nothing.
+
+    `launch` digests how a serve is started: as long as that stays, it is taken to be what it last was. It is kept in
+    STATE/fingerprints.json, so that it holds over a restart.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        target: Callable[[str], Target | None],
+        launch: Callable[[Serve], str],
+        note: Callable[[str, str, str], None] = lambda kind, serve, text: None,
+    ) -> None:
         self.routing: Routing | None = None
         self._state = state
         self._target = target
+        self._launch = launch
+        self._note = note
+        self._drift = Drift()
         self._looking: dict[str, asyncio.Task[None]] = {}
+        self._path = state / "fingerprints.json"
+        self._last = self._read()
+
+    def begin(self, routing: Routing | None) -> None:
+        """Another configuration: what is known of serves that are started as before still counts."""
+        self.routing = routing
+        if routing is None:
+            return
+        routing.fingerprints.clear()
+        for tier in routing.router.tiers:
+            serve = routing.serve_of(tier)
+            last = self._last.get(tier.serve)
+            if serve is not None and last is not None and last.launch == self._launch(serve):
+                routing.fingerprints[tier.serve] = Fingerprint(last.identity, last.execution)
+            else:
+                routing.live.discard(tier.serve)
 
     def on_ready(self, name: str) -> None:
         """A serve came up, or was adopted."""
         self.on_stopped(name)
-        serve = self._tier_of(name)
-        target = self._target(name)
+        serve, target = self._tier_of(name), self._target(name)
         if serve is not None and target is not None and not serve.translation.cloud:
             loop = asyncio.get_running_loop()
             self._looking[name] = loop.create_task(self._look(serve, target), name=f"identify-{name}")
@@ -39,7 +83,21 @@ class Measured:
         if task is not None:
             task.cancel()
         if self.routing is not None:
-            self.routing.fingerprints.pop(name, None)
+            self.routing.live.discard(name)
+
+    def observe(self, routed: Routed) -> None:
+        """Each answer of a tier that was checked is a sample. An alarm denies nothing: it brings the checks back, until
+        the tier is measured again.
+        """
+        routing = self.routing
+        for attempt in routed.attempts:
+            if routing is None or not attempt.checked:
+                continue
+            key = attempt.tier, routed.task
+            if self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings)) and key in routing.rows:
+                routing.suspects.add(key)
+                text = f"its answers to {routed.task} fail more often than they did: stoker eval calibrate"
+                self._note("drift", routing.tier(attempt.tier).serve, text)
 
     async def close(self) -> None:
         tasks = list(self._looking.values())
@@ -59,5 +117,26 @@ class Measured:
         except (NoEntry, OSError) as error:
             log.warning("what serve %s is cannot be told (%r): its answers are checked", serve.name, error)
             return
-        if self.routing is not None:
-            self.routing.fingerprints[serve.name] = found
+        routing = self.routing
+        if routing is None:
+            return
+        if (before := routing.fingerprints.get(serve.name)) is not None and before != found:
+            for tier in routing.router.tiers:
+                if tier.serve == serve.name:
+                    self._drift.forget(tier.name)
+        routing.fingerprints[serve.name] = found
+        routing.live.add(serve.name)
+        self._last[serve.name] = Last(self._launch(serve), found.identity, found.execution)
+        await asyncio.to_thread(self._write, msgspec.json.encode(self._last))
+
+    def _read(self) -> dict[str, Last]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Last])
+        except (OSError, msgspec.DecodeError):
+            return {}  # then each serve is looked at when it is loaded
+
+    def _write(self, body: bytes) -> None:
+        try:
+            write_draft(self._path, body).replace(self._path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error.strerror)

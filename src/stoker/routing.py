@@ -69,7 +69,11 @@ class Routing:
     ) -> None:
         self.rows: dict[tuple[str, str], Row] = dict(rows)
         self.fingerprints: dict[str, Fingerprint] = {}
-        """By serve, of what is loaded now."""
+        """By serve: what it was when it was last looked at, configured as it is now."""
+        self.live: set[str] = set()
+        """Serves whose fingerprint is that of the process that runs."""
+        self.suspects: set[tuple[str, str]] = set()
+        """Tier and class whose answers became worse: measured again, they are suspect no more."""
         self._sees = sees
         self._now = now
         self._classify = classify
@@ -100,6 +104,10 @@ class Routing:
     def tier(self, name: str) -> Tier:
         return self._tiers[name]
 
+    def serve_of(self, tier: Tier) -> Serve | None:
+        """None: it was removed from the configuration just now."""
+        return self._serves.get(tier.serve)
+
     def serve(self, tier: Tier) -> Serve:
         return self._serves[tier.serve]
 
@@ -121,8 +129,24 @@ class Routing:
         return plan(task, looks, self.router.specialist(task.name) or "")
 
     def standing(self, tier: Tier, task_class: str) -> Standing:
-        row = self.rows.get((tier.name, task_class))
-        return standing(tier, task_class, row, self.fingerprints.get(tier.serve), task_class in self.router.high_risk)
+        key = tier.name, task_class
+        now, is_risky = self.fingerprints.get(tier.serve), task_class in self.router.high_risk
+        is_live, is_suspect = tier.serve in self.live, key in self.suspects
+        return standing(tier, task_class, self.rows.get(key), now, is_risky, is_live, is_suspect)
+
+    def learn(self, rows: Mapping[tuple[str, str], Row]) -> None:
+        """A new profile. What was measured since is suspect no more."""
+        self.suspects = {key for key in self.suspects if rows.get(key) == self.rows.get(key)}
+        self.rows = dict(rows)
+
+    def stale(self) -> list[tuple[str, str, str]]:
+        """Tier, class and reason of each row that counts no longer: to be measured again."""
+        found = []
+        for tier_name, task_class in sorted(self.rows):
+            tier = self._tiers.get(tier_name)
+            if tier is not None and (one := self.standing(tier, task_class)).is_stale:
+                found.append((tier_name, task_class, one.why))
+        return found
 
     def _look(self, tier: Tier, task: Task, seen: Outline, asking: Asking) -> Look:
         serve = self._serves.get(tier.serve)
@@ -186,9 +210,10 @@ class Routing:
         return {
             "profile": self.router.profile_path,
             "rows": len(self.rows),
+            "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud, "circuit": self.state(tier.name).value,
-                 "loaded": self._sees.is_loaded(tier.serve), "known": tier.serve in self.fingerprints}
+                 "loaded": self._sees.is_loaded(tier.serve), "known": tier.serve in self.live}
                 for tier in self.router.tiers
             ],
         }  # fmt: skip

@@ -25,6 +25,8 @@ class Attempt(msgspec.Struct):
     seconds: float | None = None
     repairs: int = 0
     """Times that the tier was asked once more, since its answer was found wrong before a byte of it was seen."""
+    checked: bool = False
+    """Whether its answer was looked at, to the end or to the first fault."""
     findings: list[str] = []
     """What verification found, in words that hold nothing of the answer."""
 

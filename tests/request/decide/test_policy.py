@@ -152,8 +152,29 @@ def test_a_deny_stays_a_deny_after_a_change_and_says_that_it_may_be_measured_aga
     assert "measure it again" in found.why
 
 
-def test_an_allow_of_what_is_not_loaded_yet_is_checked_once_more() -> None:
-    assert standing(LOCAL, "chat", row(Verdict.ALLOW), None, high_risk=True).verdict is Verdict.VERIFY
+def test_an_allow_of_what_is_not_loaded_is_checked_as_far_as_anybody_knows_what_it_is() -> None:
+    allowed = row(Verdict.ALLOW)
+    assert standing(LOCAL, "chat", allowed, IS, high_risk=True, is_loaded=False).verdict is Verdict.VERIFY
+    changed = standing(LOCAL, "chat", allowed, Fingerprint("i", "x"), high_risk=True, is_loaded=False)
+    assert (changed.verdict, changed.is_stale) == (Verdict.DENY, True)
+
+
+def test_an_allow_of_what_nobody_has_looked_at_is_worth_as_much_as_none() -> None:
+    allowed = row(Verdict.ALLOW)
+    assert standing(LOCAL, "chat", allowed, None, high_risk=False).verdict is Verdict.VERIFY
+    assert standing(LOCAL, "chat", allowed, None, high_risk=True).verdict is Verdict.DENY
+    assert standing(CLOUD, "chat", allowed, None, high_risk=True).verdict is Verdict.ALLOW
+
+
+def test_whose_answers_became_worse_is_checked_again_until_it_is_measured_again() -> None:
+    """The alarm denies nothing, but at high risk."""
+    allowed, denied = row(Verdict.ALLOW), row(Verdict.DENY)
+    found = standing(LOCAL, "chat", allowed, IS, high_risk=False, is_suspect=True)
+    assert (found.verdict, found.is_stale) == (Verdict.VERIFY, True)
+    assert standing(LOCAL, "chat", allowed, IS, high_risk=True, is_suspect=True).verdict is Verdict.DENY
+    assert standing(LOCAL, "chat", denied, IS, high_risk=False, is_suspect=True) == (
+        Verdict.DENY, "denied: 40 of 40 passed", False,
+    )  # fmt: skip
 
 
 def test_an_identity_that_is_not_known_is_nobodys() -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from stoker.measure.suites.fixture import Fixture
     from stoker.measure.suites.grade import Graded, Progress
 
+IDENTIFIED_WITHIN = 60.0
+"""Seconds that a running serve may take to be looked at: large weights are hashed."""
+
 
 def bootstrap(
     tiers: Annotated[
@@ -55,6 +58,44 @@ def bootstrap(
     if not done:
         terminal.note("stoker: nothing was measured")
         raise typer.Exit(FAILED)
+
+
+def calibrate(
+    tiers: Annotated[
+        list[str] | None, typer.Argument(metavar="[TIER]...", help="Which tiers. Default: all but clouds, which cost.")
+    ] = None,
+    suites: Annotated[
+        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
+    place = find_place(config, state)
+    done: list[Row] = []
+    for tier in _chosen(_router(place), tiers or []):
+        if stale := _stale(place, tier):
+            done += _measure(place, tier, stale, suites, fresh=True, quiet=json)
+        elif not json:
+            terminal.say(f"tier {tier.name}: nothing to measure again")
+    if json:
+        import msgspec
+
+        terminal.emit([msgspec.to_builtins(row) for row in done])
+
+
+def _stale(place: Place, tier: Tier) -> list[str]:
+    """The classes of a tier whose rows count no longer, once it is loaded and was looked at."""
+    deadline = time.monotonic() + IDENTIFIED_WITHIN
+    with place.control() as control:
+        control.switch(tier.serve)
+        while True:
+            routing = control.document("/status")["routing"]
+            known = next((one["known"] for one in routing["tiers"] if one["tier"] == tier.name), True)
+            if known or tier.cloud or time.monotonic() > deadline:
+                return [one["class"] for one in routing["stale"] if one["tier"] == tier.name]
+            time.sleep(0.1)
 
 
 def _router(place: Place) -> Router:

@@ -2,11 +2,14 @@
 
 1. a cloud tier, never measured                    -> allow: it is what the others are measured against
 2. never measured                                  -> allow-with-verify; at high risk deny
-3. measured as something else than it is now       -> stale: a deny stays a deny; the rest like 2
+3. measured as something else than it is now, or
+   worse since then, as an alarm has it            -> stale: a deny stays a deny; the rest like 2
 4. denied                                          -> deny
 5. undecided, or too few samples for an allow      -> like 2
-6. allowed, but what it is now is not known yet    -> allow-with-verify
-7. allowed                                         -> allow
+6. allowed, but nobody knows what it is now        -> like 2
+7. allowed, and it is not loaded: it is what it was
+   when it last ran, as far as can be told         -> allow-with-verify
+8. allowed                                         -> allow
 """
 
 from __future__ import annotations
@@ -28,9 +31,17 @@ class Standing(NamedTuple):
 
 
 def standing(
-    tier: Tier, task_class: str, row: Row | None, now: Fingerprint | None, high_risk: bool
-) -> Standing:  # fmt: skip
-    """`now`: what the tier's serve was found to be; None: it is not loaded, or was not looked at yet."""
+    tier: Tier,
+    task_class: str,
+    row: Row | None,
+    now: Fingerprint | None,
+    high_risk: bool,
+    is_loaded: bool = True,
+    is_suspect: bool = False,
+) -> Standing:
+    """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
+    `is_loaded`: that was this very process. `is_suspect`: its answers have become worse since it was measured.
+    """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if row is None:
         if tier.cloud:
@@ -41,13 +52,19 @@ def standing(
         if row.verdict is Verdict.DENY:
             return Standing(Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True)
         return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True)
+    if is_suspect and row.verdict is not Verdict.DENY:
+        return Standing(doubt, f"its answers became worse since it was measured ({seen})", is_stale=True)
     if row.verdict is Verdict.DENY:
         return Standing(Verdict.DENY, f"denied: {seen}")  # 4
     if row.verdict is Verdict.VERIFY or row.n < MIN_SAMPLES:
         return Standing(doubt, f"undecided: {seen}")  # 5
     if now is None and not tier.cloud:
-        return Standing(Verdict.VERIFY, f"allowed, and to be looked at once it is loaded ({seen})")  # 6
-    return Standing(Verdict.ALLOW, f"allowed: {seen}")  # 7
+        return Standing(
+            doubt, f"allowed ({seen}), but not known to be what was measured: it has to be loaded once"
+        )  # 6
+    if not is_loaded and not tier.cloud:
+        return Standing(Verdict.VERIFY, f"allowed, and to be looked at once it is loaded ({seen})")  # 7
+    return Standing(Verdict.ALLOW, f"allowed: {seen}")  # 8
 
 
 def _is_of(row: Row, now: Fingerprint) -> bool:

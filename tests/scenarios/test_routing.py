@@ -1,0 +1,149 @@
+"""Requests that name a task: measured, routed by what was measured, and what happens when a model is replaced."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plane import STOKER, Plane, llama, poll, running, serve
+
+from stoker.testing.script import Script
+
+TIERS = """
+[router]
+{router}
+[[tier]]
+name = "tiny"
+serve = "spark"
+[[tier]]
+name = "small"
+serve = "ember"
+cost = {{ input = 0.01, output = 0.02 }}
+verify = "hold-all"
+[[tier]]
+name = "big"
+serve = "cloudy"
+cost = {{ input = 3.0, output = 15.0 }}
+"""
+CLOUDY = serve("cloudy", Script(), slot=None, translation={"cloud": True})
+FOREIGN = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
+PLAN = "plan: party"
+needs_models = [
+    pytest.mark.llama,
+    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed"),
+]
+
+
+def said(plane: Plane, *words: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
+
+
+def asked(plane: Plane, model: str, prompt: str = "hello") -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """Status, answer, and the decision of one request."""
+    document = {"model": model, "max_tokens": 40, "messages": [{"role": "user", "content": prompt}]}
+    status, answer = plane.ask("POST", "/v1/chat/completions", document)
+    poll(lambda: plane.decisions(1), "the decision is kept")
+    return status, answer, plane.decisions(1)[0]
+
+
+def tier_of(plane: Plane, model: str, prompt: str = "hello") -> str:
+    status, answer, decision = asked(plane, model, prompt)
+    assert status == 200, answer
+    return str(decision["routed"]["tier"])
+
+
+def known(plane: Plane, name: str) -> None:
+    """A tier's serve was looked at."""
+    poll(
+        lambda: any(one["tier"] == name and one["known"] for one in plane.status()["routing"]["tiers"]),
+        f"{name} was looked at",
+    )
+
+
+def verdicts(plane: Plane) -> dict[tuple[str, str], str]:
+    rows = json.loads(said(plane, "profile", "show", "--json"))
+    return {(row["tier"], row["task_class"]): row["verdict"] for row in rows}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", [pytest.param("template", marks=needs_models)])
+def test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out(kind: str, tmp_path: Path) -> None:
+    small = {"context": 2048, "slot": None}
+    models = llama("spark", "spark", **small), llama("ember", "ember", **small)
+    with running(*models, CLOUDY, TIERS.format(router="")) as plane:
+        assert plane.admin("switch", serve="cloudy")[0] == 200
+        assert tier_of(plane, "auto") == "tiny", "nothing is measured: the cheapest, checked"
+        assert tier_of(plane, "auto:planning", PLAN) == "big", "at high risk only who was measured, or is trusted"
+
+        said(plane, "eval", "bootstrap", "--class", "chat,planning,math-short")
+        found = verdicts(plane)
+        assert (found["tiny", "planning"], found["small", "planning"]) == ("deny", "allow")
+        assert (found["tiny", "chat"], found["tiny", "math-short"]) == ("allow", "allow")
+        known(plane, "small")
+        assert tier_of(plane, "auto:planning", PLAN) == "small"
+        assert tier_of(plane, "auto:chat") == "tiny"
+        assert asked(plane, "auto:chat")[2]["routed"]["verify"] == "observe", "behaviour 43: no full checks any more"
+
+        template = tmp_path / "foreign.jinja"
+        template.write_text(FOREIGN)
+        broken = llama("ember", "ember", **small, chat_template=str(template))
+        plane.write(plane.config.read_text().replace(models[1], broken))
+        said(plane, "reload")
+        assert tier_of(plane, "auto:planning", PLAN) == "big", "it was never measured like this"
+        assert plane.admin("switch", serve="ember")[0] == 200
+        known(plane, "small")
+        assert tier_of(plane, "auto:planning", PLAN) == "big"
+        stale = plane.status()["routing"]["stale"]
+        assert {(one["tier"], one["class"]) for one in stale} == {
+            ("small", "chat"), ("small", "planning"), ("small", "math-short"),
+        }  # fmt: skip
+        decision = plane.decisions(1)[0]
+        assert "changed since it was measured" in said(plane, "explain", decision["id"])
+
+        said(plane, "eval", "calibrate", "small")
+        found = verdicts(plane)
+        assert {found["small", name] for name in ("chat", "planning", "math-short")} == {"deny"}
+        assert plane.status()["routing"]["stale"] == []
+        _, _, decision = asked(plane, "auto:planning", PLAN)
+        assert decision["routed"]["tier"] == "big"
+        assert "small: dropped (denied), denied: 0 of 3 passed" in said(plane, "explain", decision["id"])
+        assert "deny, 0 of 3" in said(plane, "profile", "diff", code=1)
+
+
+def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_why() -> None:
+    """Behaviours 41 and 42."""
+    spark, ember = serve("spark", slot=None), serve("ember", slot=None)
+    with running(spark, ember, CLOUDY, TIERS.format(router="allow_cloud = false")) as plane:
+        assert tier_of(plane, "auto", "zzz") == "tiny"
+        status, answer, _ = asked(plane, "auto:planning")
+        assert (status, answer["error"]["code"]) == (403, "no_tier")
+        for words in ("class 'planning'", "tiny: not measured", "big: requests do not go to the cloud"):
+            assert words in answer["error"]["message"]
+        shown = said(plane, "route", "anything", "--class", "planning", code=1)
+        assert "class planning, high risk, by the caller's word" in shown
+        status, answer, _ = asked(plane, "big")
+        assert (status, answer["error"]["code"]) == (404, "unknown_model"), "nor by its name"
+
+
+def test_a_profile_that_cannot_be_read_stops_the_start_and_a_reload_and_changes_nothing(tmp_path: Path) -> None:
+    spark, ember = serve("spark", slot=None), serve("ember", slot=None)
+    path = tmp_path / "mine.json"
+    path.write_text('{"version": 1, "rows": []}')
+    with running(spark, ember, CLOUDY, TIERS.format(router=f'profile_path = "{path}"')) as plane:
+        assert tier_of(plane, "auto") == "tiny"
+        path.write_text('{"version": 1, "rows": [{"tier": "tiny"}]}')
+        status, answer = plane.admin("reload")
+        assert (status, answer["error"]["code"]) == (400, "config_error")
+        assert str(path) in answer["error"]["message"]
+        assert tier_of(plane, "auto") == "tiny"
+        path.write_text('{"version": 1, "rows": []}')
+        assert plane.admin("reload")[0] == 200
