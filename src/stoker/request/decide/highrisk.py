@@ -16,6 +16,7 @@ PLANNING, REFACTOR = HIGH_RISK
 _ABOUT = frozenset(("tell", "describe", "show", "continue", "add", "list", "imagine", "need", "want", "present", "turn"))
 """Verbs of `make` that may only speak of a plan."""
 _OTHERS = frozenset(("review", "summarise", "extract", "translate", "prove"))
+_MAKERS = frozenset(("write", "implement", "create", "code", "build", "generate", "show", "give"))
 _MADE = frozenset(("story", "summary", "json"))
 
 
@@ -39,11 +40,15 @@ def _is_other(reading: Reading) -> bool:
     if not reading.asks:
         return False
     first = reading.asks[0]
+    if any(ask.verb in _SURE and ask.kind != "code" for ask in reading.asks):
+        return False
     if first.kind in _MADE and "make" in first.roles:
         return True
-    if first.kind == "code" and first.roles & {"code"} and not first.roles & {"change"} and not first.given:
+    if first.kind == "code" and first.verb in _MAKERS and not first.given:
         return True
     if first.verb in ("have a", "find", "compare", "list", "turn", "convert", "reduce", "pull", "move", "split", "identify"):
+        return False
+    if len(reading.words & _WEIGHED) >= 2:
         return False
     return bool(first.roles & _OTHERS) and not first.roles & {"change", "make", "plan"}
 
@@ -58,10 +63,11 @@ def _plans(reading: Reading) -> Iterator[tuple[str, ...]]:
     for ask in reading.asks:
         if note := _plan_of(ask, reading, len(work)):
             yield (f"ask:{note}", *_words(work))
-    for sentence in reading.sentences:
-        if work and (verb := _how(sentence)):
-            yield (f"how:{verb}", *_words(work))
-    if len(work) >= 2 and (noun := _which(reading)):
+    if work and "how" in words:
+        for sentence in reading.sentences:
+            if verb := _how(sentence):
+                yield (f"how:{verb}", *_words(work))
+    if len(work) >= 2 and words & _QUESTIONS and (noun := _which(reading)):
         yield (f"what:{noun}", *_words(work))
 
 
@@ -69,6 +75,10 @@ def _plan_of(ask: Ask, reading: Reading, work: int) -> str | None:
     """1. A verb that makes, and a plan as its object. 2. A verb of planning, and work. 3. Something is designed.
     4. A verb that makes, its object unclear, and a plan in the same text of work.
     """
+    if ask.verb in _TOLD:
+        return None
+    if ask.noun == "plan" and len(reading.words) <= MOST_BARE:  # 1
+        return "plan"
     if ask.kind == "plan" and ask.roles & {"make", "design", "plan"} and (work or ask.noun in s.PLAN_STRONG):  # 1
         return ask.noun
     if ask.kind in _MADE:
@@ -79,11 +89,15 @@ def _plan_of(ask: Ask, reading: Reading, work: int) -> str | None:
         reading.words & s.DESIGNED
     ):  # 3
         return ask.verb if ask.kind != "code" or ask.noun in s.DESIGNED else None
-    if not ask.kind and "make" in ask.roles and ask.verb not in _ABOUT and work >= 2:  # 4
+    coded = any(other.kind in ("code", "story") for other in reading.asks)
+    if not ask.kind and not coded and "make" in ask.roles and ask.verb not in _ABOUT and work >= 2:  # 4
         return next(iter(sorted(reading.words & _PLAN_NOUNS)), None)
     return None
 
 
+_TOLD = frozenset(("tell", "describe", "imagine", "continue"))
+MOST_BARE = 5
+"""Words of a text that asks for a plan and does not say of what: somebody has said so before."""
 _SURE = frozenset(("plan", "plan out", "architect", "roadmap", "plane", "planifica", "planifie", "decompose"))
 _PLAN_NOUNS = frozenset(word for word, kind in s.NOUNS.items() if kind == "plan") - {"design", "proposal", "spec"}
 
@@ -99,12 +113,24 @@ def _how(sentence: Sequence[str]) -> str | None:
 def _which(reading: Reading) -> str | None:
     """What would be a sensible architecture; which order should we; what's the plan."""
     for sentence in reading.sentences:
-        if sentence[0] in ("what", "which", "what's") and (nouns := _ASKED.intersection(sentence[1:9])):
+        begun = sentence[0] in ("what", "which", "what's") and _ASKING.intersection(sentence)
+        if begun and (nouns := _ASKED.intersection(sentence[1:9])):
             return min(nouns)
+        if "order" in sentence and _DECIDED.intersection(sentence) and _ORDER.intersection(sentence[: sentence.index("order")]):
+            return "order"
+        if "way" in sentence and s.PLANNED.intersection(sentence[sentence.index("way") + 1 :][:3]):
+            return "way"
+    if len(reading.words & _WEIGHED) >= 2:
+        return min(reading.words & _WEIGHED)
     return None
 
 
-_ASKED = frozenset("architecture order strategy steps phases plan roadmap sequence approach milestones".split())
+_QUESTIONS = frozenset("what which what's order way recommend recommendation".split())
+_ASKING = frozenset("should would we you to our what's".split())
+_DECIDED = frozenset(("should", "we", "i", "do"))
+_ORDER = frozenset(("which", "what"))
+_WEIGHED = frozenset("recommend recommendation options option alternatives trade-offs tradeoffs".split())
+_ASKED = frozenset("architecture order strategy steps phases plan roadmap sequence approach milestones path".split())
 
 
 def _refactors(reading: Reading) -> tuple[str, ...] | None:
@@ -117,6 +143,11 @@ def _refactors(reading: Reading) -> tuple[str, ...] | None:
     wide = min(reading.words & s.BREADTH, default=None) or _quantity(reading)
     if wide:
         return (f"ask:{verbs[0]}", f"word:{wide}")
+    large = [verb for verb in verbs if verb not in _SMALL]
+    if large and (scope := _whole(reading)):
+        return (f"ask:{large[0]}", f"word:{scope}")
+    if phrase := s.WIDE.search(reading.prose.lower()):
+        return (f"ask:{verbs[0]}", f"word:{phrase.group()}")
     if len(areas := reading.words & s.AREAS) >= 3:
         return (f"ask:{verbs[0]}", *_words(areas))
     if reading.paths >= 2:
@@ -124,7 +155,14 @@ def _refactors(reading: Reading) -> tuple[str, ...] | None:
     rebuilt = [ask.verb for ask in reading.asks if "restructure" in ask.roles and ask.verb in verbs]
     if rebuilt and (scope := min(reading.words & s.STRUCTURE, default=None)):
         return (f"ask:{rebuilt[0]}", f"word:{scope}")
+    moved = [verb for verb in verbs if verb in _MOVES]
+    if moved and len(named := reading.words & s.FRAMEWORKS) >= 2 and not reading.shapes and not reading.paths:
+        return (f"ask:{moved[0]}", *_words(named))
     return None
+
+
+_SMALL = frozenset("fix add bump update make change put push pass bring touch adjust introduce".split())
+_MOVES = frozenset("migrate switch port rewrite upgrade move transition replace swap".split())
 
 
 def _is_narrow(ask: Ask) -> bool:
@@ -133,6 +171,8 @@ def _is_narrow(ask: Ask) -> bool:
 
 def _is_one(reading: Reading) -> bool:
     """This function, only that file."""
+    if not (reading.words & s.ONE and reading.words & s.FEW):
+        return False
     for sentence in reading.sentences:
         for at, word in enumerate(sentence[:-1]):
             if word in s.ONE and s.FEW.intersection(sentence[at + 1 : at + 3]):
@@ -142,12 +182,29 @@ def _is_one(reading: Reading) -> bool:
 
 def _quantity(reading: Reading) -> str | None:
     """Every component, all of our classes, the whole project: the scope."""
+    if not (reading.words & s.SCOPE or "everything" in reading.words):
+        return None
     for sentence in reading.sentences:
         for at, word in enumerate(sentence[:-1]):
             counted = word in s.QUANTITY or word[0].isdigit()
+            if word == "everything" and sentence[at + 1] in _USES:
+                return word
             if counted and (scope := next((w for w in sentence[at + 1 : at + 5] if w in s.SCOPE), None)):
                 return scope
     return None
+
+
+def _whole(reading: Reading) -> str | None:
+    if not reading.words & s.WHOLE:
+        return None
+    for sentence in reading.sentences:
+        for at, word in enumerate(sentence[:-1]):
+            if word in ("the", "our", "my", "das", "le", "el") and (scope := next(iter(s.WHOLE.intersection(sentence[at + 1 : at + 3])), None)):
+                return scope
+    return None
+
+
+_USES = frozenset("that which who imports importing uses using depends depending touching calling else under in".split())
 
 
 def _words(found: frozenset[str]) -> tuple[str, ...]:

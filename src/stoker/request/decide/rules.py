@@ -14,6 +14,11 @@ from stoker.request.decide.asks import Reading
 Rule = Callable[[Reading], str | None]
 CODE_SHAPES = frozenset(("code", "diff", "fence"))
 MOST_MATH_WORDS = 45
+MOST_SURE_WORDS = 8
+MOST_SUM_WORDS = 12
+MOST_SUM = 400
+MOST_SERIES = 80
+"""Characters."""
 MOST_PLAIN_WORDS = 28
 
 
@@ -51,7 +56,7 @@ def code_write(reading: Reading) -> str | None:
     first = reading.sentences[0]
     if _language(reading) and "how" in first[:4] and first[-1:] != ("work",):  # 2
         return "how:code"
-    if _language(reading) and any(s.NOUNS.get(word) == "code" for word in first[:4]):  # 3
+    if _language(reading) and any(s.NOUNS.get(word) == "code" and word not in s.LANGUAGES_OF_CODE for word in first[:4]):  # 3
         changed = reading.shapes or any("fix" in ask.roles for ask in reading.asks)
         return None if changed else "phrase:code"
     if "given" in reading.words and reading.words & _INPUTS and _language(reading):  # 4
@@ -163,16 +168,20 @@ def _makes(reading: Reading, kind: str) -> bool:
 
 
 def reasoning(reading: Reading) -> str | None:
-    """1. A proof. 2. Words of puzzles: one that is sure, or enough that are not. 3. A series to be continued."""
+    """1. A proof. 2. Words of puzzles: one that is sure, or enough that are not. 3. A series to be continued.
+    4. If all are, and some are.
+    """
     for ask in reading.asks:
         if "prove" in ask.roles and ask.verb != "argue" and "me" not in reading.words:  # 1
             return f"ask:{ask.verb}"
     if strong := reading.words & s.PUZZLE_STRONG:  # 2
         return f"word:{min(strong)}"
-    if s.SERIES.search(reading.prose):  # 3
+    if s.SERIES.search(reading.prose[-MOST_SERIES:]):  # 3
         return "shape:series"
+    if "if" in reading.words and len(reading.words & _QUANTIFIERS) >= 2 and "?" in reading.prose:  # 4
+        return "word:if"
     weak = reading.words & s.PUZZLE
-    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.words & s.THOUGHT) >= 5 else None
+    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.words & s.THOUGHT) >= 4 else None
 
 
 def math_short(reading: Reading) -> str | None:
@@ -180,15 +189,26 @@ def math_short(reading: Reading) -> str | None:
     count = sum(len(sentence) for sentence in reading.sentences)
     if count > MOST_MATH_WORDS:
         return None
+    if not count:
+        return None
     numbers = len(s.DIGITS.findall(reading.prose))
     named = reading.words & s.MATH_WORDS
-    if s.ARITHMETIC.search(reading.prose) and (named or count <= 12 or numbers >= 3):  # 1
+    if (named or count <= MOST_SUM_WORDS or numbers >= 3) and s.ARITHMETIC.search(reading.prose[:MOST_SUM]):  # 1
         return "shape:arithmetic"
     if count <= MOST_PLAIN_WORDS and named and (numbers or len(named) >= 2):  # 2
         return f"word:{min(named)}"
     if count <= MOST_PLAIN_WORDS and reading.words & s.MATH_SURE:  # 3
         return f"word:{min(reading.words & s.MATH_SURE)}"
     return None
+
+
+_QUANTIFIERS = frozenset("all some no every none must".split())
+
+
+def bare_math(reading: Reading) -> str | None:
+    sure = reading.words & s.MATH_SURE
+    few = sum(len(sentence) for sentence in reading.sentences) <= MOST_SURE_WORDS
+    return f"word:{min(sure)}" if sure and few else None
 
 
 def bare_code(reading: Reading) -> str | None:
@@ -213,6 +233,7 @@ STRONG: tuple[tuple[str, Rule], ...] = (
 )
 WEAK: tuple[tuple[str, Rule], ...] = (
     ("review", bare_diff),
+    ("math-short", bare_math),
     ("code-edit", bare_code),
     ("reasoning", reasoning),
     ("math-short", math_short),

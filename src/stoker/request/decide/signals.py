@@ -20,7 +20,7 @@ def _phrases(phrases: str) -> frozenset[str]:
 
 LEAD = _set(
     "please pls plz kindly now then first also ok okay hi hey hello so and just can could would will you we i i'd i'll "
-    "i'm like to have help me us let let's lets go ahead try must should do need want be great "
+    "i'm to have help me us let let's lets go ahead try must should do need want be great "
     "bitte können kannst wir ich möchte peux pouvez tu vous puedes por favor later next finally again maybe "
     "before anything touching but up nice use today either or really still simply"
 )
@@ -29,21 +29,21 @@ LEAD = _set(
 ROLES: dict[str, frozenset[str]] = {
     "plan": _phrases(
         "plan,plan out,architect,decompose,roadmap,sequence,prioritise,prioritize,estimate,schedule,strategise,"
-        "strategize,phase,break down,think through,work out,figure out,decide,map out,break into,plane,planifica,planifie,"
+        "strategize,phase,break down,think through,think about,work out,figure out,decide,map out,plane,planning,planifica,planifie,"
         "scope,scope out,organise,organize,roll out"
     ),
-    "design": _phrases("design,redesign,architect,structure,sketch,model,set up,entwirf,conçois,diseña,split,lay out"),
+    "design": _phrases("design,redesign,designing,architect,structure,sketch,model,set up,entwirf,conçois,diseña,split,lay out"),
     "make": _phrases(
         "write,create,make,draft,prepare,produce,propose,develop,devise,outline,sketch,generate,give,come up,"
         "put together,draw up,lay out,lay down,build,compose,design,define,work out,figure out,map out,structure,set up,"
-        "need,want,present,suggest,provide,show,turn,recommend,pen,invent,make up,tell,describe,continue,imagine,"
+        "need,want,like,present,suggest,provide,show,turn,recommend,pen,invent,make up,tell,describe,continue,imagine,"
         "brainstorm,rewrite,code,implement,complete,add,list,identify,formulate,establish,sketch out,write up,write me,"
-        "set out,assemble,compile,construct,spell out,work up,deliver,document,do,entwirf,erstelle,schreib,schreibe,"
+        "set out,assemble,compile,construct,spell out,work up,deliver,document,do,turn into,entwirf,erstelle,schreib,schreibe,"
         "mach,erarbeite,entwickle,crée,propose,rédige,prépare,élabore,haz,crea,elabora,escribe,propón,prepara,diseña,"
-        "plan,estimate,break down"
+        "plan,estimate,break down,break into"
     ),
     "change": _phrases(
-        "refactor,rename,replace,move,migrate,convert,extract,split,split up,change,update,upgrade,switch,port,"
+        "refactor,rename,replace,move,migrate,convert,extract,split,split up,break into,change,update,upgrade,switch,port,"
         "consolidate,unify,remove,restructure,reorganise,reorganize,rework,introduce,apply,eliminate,drop,make,turn,"
         "pull,break up,break,swap,get rid,clean,clean up,inline,deduplicate,rip,rip out,thread,adjust,touch,modernise,"
         "modernize,standardise,standardize,decouple,delete,merge,centralise,centralize,enforce,separate,modularise,"
@@ -53,7 +53,7 @@ ROLES: dict[str, frozenset[str]] = {
         "strip,sweep,substitute,bring,dedupe,isolate,put,annotate,do,introduce,unwind,flatten,untangle,reduce,turn into"
     ),
     "restructure": _phrases(
-        "refactor,split,split up,extract,move,pull,break up,break,separate,consolidate,unify,restructure,reorganise,"
+        "refactor,split,split up,break into,extract,move,pull,break up,break,separate,consolidate,unify,restructure,reorganise,"
         "reorganize,deduplicate,dedupe,convert,port,migrate,upgrade,modularise,modularize,rework,merge,decouple,turn,"
         "modernise,modernize,centralise,centralize,rewrite,factor out,isolate,hoist,refactorisiere,refactorise,"
         "refactoriza,make"
@@ -103,7 +103,7 @@ NOUNS: dict[str, str] = {
         "package crate binary sorting queue stack tree cache pool widget table",
         "story": "poem haiku story limerick song lyrics sonnet rap tale monologue dialogue slogan toast verse rhyme ode "
         "ballad villanelle novel scene screenplay myth legend letter hymn backstory twists names fable joke poetry "
-        "speech rhymes epic fairy anecdote tagline fanfic parody lullaby jingle riddle "
+        "speech rhymes fairy anecdote tagline fanfic parody lullaby jingle riddle "
         "stanzas poems stories blurb",
         "summary": "summary abstract gist takeaways digest headline synopsis recap overview tldr upshot essentials",
         "json": "json",
@@ -116,7 +116,7 @@ WORK = _set(
     "migration migrate migrating service services microservice microservices system systems database db postgres mysql "
     "oracle kafka kubernetes cluster cloud team teams rollout customers customer release releases app apps platform "
     "deploy deployment deployments downtime rollback api apis schema server servers infra infrastructure engineers "
-    "engineer engineering product company enterprise monolith backend frontend code codebase repo repos auth oauth login "
+    "engineer engineering product company enterprise monolith backend frontend code codebase repo repos auth sourcing restore backup websocket stack oauth login "
     "sso billing payments payment checkout pipeline data warehouse tenant tenants tenancy region regions scaling scale "
     "latency throughput traffic p99 rto rpo recovery feature features mvp quarter quarters quarterly q1 q2 q3 q4 sprint "
     "backlog velocity epic tickets okr okrs stakeholders milestones dependencies risks risk owners workstreams scope "
@@ -129,19 +129,20 @@ WORK = _set(
     "branching versioning hotfixes canary flags flag saas b2b pricing subscription analytics dashboard ml model "
     "training-pipeline experiment experiments robots robotics factory hospital insurance marketplace ecommerce "
     "e-commerce notification notifications spec spec.md workflow tests test testing crdt collaborative recognition "
-    "speech shortener limiter timeline cto board implementation project projects datenbank datenbanken unternehmen "
+    "speech shortener limiter cto board implementation project projects datenbank datenbanken unternehmen "
     "anwendung postgres projekt umzug plateforme paiement projet équipe aplicación nube proyecto datos équipes microservicios dienste cutover "
-    "phases phased bounded contexts ledger currency invoicing tb idempotent stateless global state ux onboarding "
+    "phased bounded work effort saml ldap partners permission permissions access design options bounded contexts ledger currency invoicing tb idempotent stateless global state ux onboarding "
     "tooling gateway proxy network vpn vpc exchange 365 azure aws gcp terraform serverless lambda redis sqs rabbitmq "
     "elasticsearch search index etl elt budget procurement certification certified sharepoint salesforce sap"
 )
+WORK |= {f"{word}s" for word in WORK}
 """A plan among these is work; a plan without any is somebody's evening."""
 PRIVATE = _set(
     "weekend weekends dinner lunch breakfast supper picnic party wedding birthday holiday holidays vacation trip meal "
     "meals workout marathon gym diet garden flat kitchen mum mom dad mother father sister brother wife husband girlfriend "
     "boyfriend kids toddler baby cat dog parrot evening evenings tonight recipe chores retirement pension "
     "dentist knitting camping hike hiking itinerary honeymoon anniversary grandma nan neighbour neighbor friend friends "
-    "feelings wochenende abendessen soir fin cena"
+    "feelings learn learning study exam hobby guitar piano wochenende abendessen soir fin cena"
 )
 """Private life."""
 PLAN_STRONG = _set(
@@ -151,7 +152,7 @@ PLAN_STRONG = _set(
 """Nouns of plans that need only themselves, if nothing private is near."""
 DESIGNED = _set(
     "architecture system service services platform pipeline schema model boundaries backend api infrastructure database "
-    "warehouse protocol topology app application gateway queue plugin workflow cluster design limiter shortener engine "
+    "warehouse protocol topology app application gateway queue plugin workflow cluster limiter shortener engine "
     "layer architektur plateforme microservices store bus network scheduler data solution process"
 )
 """What is architected. A logo is not."""
@@ -159,7 +160,7 @@ HOW = _set("how")
 PLANNED = _set(
     "structure architect decompose sequence split migrate introduce roll organise organize approach shard phase go "
     "partition scale stage replace retire deprecate divide plan prioritise prioritize design modernise modernize move "
-    "integrate"
+    "integrate propose suggest recommend scale design"
 )
 """How should we ... : the answer is a plan."""
 WE = _set("we i you one")
@@ -177,7 +178,7 @@ QUANTITY = _set(
 )
 SCOPE = _set(
     "file files module modules package packages component components service services project repo repository code "
-    "codebase base tests test imports usages usage uses callers call classes class endpoints handlers layers layer tree app apps "
+    "codebase base tests test imports import occurrence reference call use props names variables methods fields strings headers stack microservices usages usage uses callers call classes class endpoints handlers layers layer tree app apps "
     "controllers plugins backends models views serializers callbacks functions projekt modul module modulen dateien "
     "datei fichiers projet modules archivos módulos proyecto código tests repos libraries directories folders solution "
     "them places spots everything workspace references occurrences consumers screens pages routes crates namespaces importers tables templates "
@@ -191,15 +192,36 @@ STRUCTURE = _set(
     "classes packages server components repositories module"
 )
 """What a restructuring goes over: naming one of these is enough with such a verb."""
+LANGUAGES_OF_CODE = _set(
+    "python rust go golang java javascript js typescript ts c c++ c# kotlin swift haskell ruby php perl scala sql bash "
+    "powershell awk sed jq pandas react node nginx docker terraform graphql html css excel numpy postgres mysql regex "
+    "prisma fastapi django flask makefile lua r julia elixir zig"
+)
+WHOLE = _set("project repo repository codebase workspace solution monorepo tree package app application")
+"""From the project: with a verb that is not small."""
+FRAMEWORKS = LANGUAGES_OF_CODE | _set(
+    "angular vue svelte next nuxt remix express koa fastify jquery redux mobx zustand jest mocha vitest enzyme webpack "
+    "vite rollup parcel gulp grunt babel axios fetch requests httpx aiohttp urllib3 unittest pytest nose rspec junit testng "
+    "spring quarkus micronaut rails sinatra laravel symfony echo gin actix axum rocket tornado bottle starlette "
+    "sqlalchemy sequelize typeorm knex mongoose hibernate jooq mybatis moment dayjs luxon lodash underscore maven gradle "
+    "bazel cmake bower npm yarn pnpm poetry pip uv python2 python3 pydantic marshmallow attrs dataclasses kapt ksp "
+    "rxjava coroutines flutter electron tauri xamarin maui winforms wpf asp.net grpc rest graphql websockets "
+    "commonjs esm sass less tailwind bootstrap styled-components emotion mui logrus zap slog log4j logback structlog"
+)
+"""From one to another of them: that goes through everything."""
+WIDE = re.compile(
+    r"\b(?:end[ -]to[ -]end|down through|file by file|large[ -]scale|across the board|all over the|one by one|"
+    r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|dependents|implementations))\b"
+)
 AREAS = _set(
     "serializers models views controllers services handlers routes repositories daos entities fixtures components "
     "modules packages plugins tests docs migrations templates factories callers frontend backend imports serializer "
-    "mocks dockerfile resolvers middleware jobs workers clients endpoints layer entrypoints database api reports"
+    "mocks dockerfile resolvers middleware jobs workers clients client db consumers endpoints layer entrypoints database api reports"
 )
 """Three of these in one change: it goes through the code."""
 ONE = _set("this one single only just that")
 """Before FEW: the change stays in one place."""
-FEW = _set("function method file snippet component class line loop regex query script code variable condition test")
+FEW = _set("function method file snippet component class line loop regex query script code variable condition test email mail message letter text sentence paragraph")
 
 REVIEWED = _set(
     "code pr prs diff patch commit branch changes change implementation function class tests test api sql terraform "
@@ -208,17 +230,12 @@ REVIEWED = _set(
 REVIEW_HINT = _set(
     "review reviewer lgtm smells smell vulnerability vulnerabilities security issues bugs bug merge push objections "
     "feedback critique quality harsh audit blocking nit comments flag thread-safe safe compatibility wrong opinion "
-    "reentrancy injection backwards gaps maintainer reviewing problems severity defects nits reviewers"
+    "reentrancy injection backwards gaps maintainer reviewing problems bad severity defects nits reviewers"
 )
 CODE_WORDS = _set(
     "bug function test tests lint error css config button endpoint loop regex query compile compiles crash crashes "
     "exception nullpointerexception segfault typeerror stacktrace build file class method variable import imports "
     "dockerfile yaml cli flag version tokenizer typo default header sidebar lines snippet component field"
-)
-LANGUAGES_OF_CODE = _set(
-    "python rust go golang java javascript js typescript ts c c++ c# kotlin swift haskell ruby php perl scala sql bash "
-    "powershell awk sed jq pandas react node nginx docker terraform graphql html css excel numpy postgres mysql regex "
-    "prisma fastapi django flask makefile lua r julia elixir zig"
 )
 LANGUAGES = _set(
     "english spanish french german italian portuguese dutch polish russian ukrainian japanese chinese mandarin korean "
@@ -229,7 +246,7 @@ SPEAKING = _set("say said word pronounced translate translation mean equivalent 
 FOREIGN = _set(
     "der die das und ist nicht ein eine ich du wie auf mit für den dem ins wenn was sind mir einen muss kannst mein "
     "bitte warum oder "
-    "le la les des est une pour que qui dans je quelle quel quels sont tes vous et pourquoi comment ce du ma qu'on "
+    "le la les des est une un c'est qu'est est-ce dime pour que qui dans je quelle quel quels sont tes vous et pourquoi comment ce du ma qu'on "
     "cette avec en "
     "el los las es por qué cuál para un una tienes mi del con y cómo como al "
     "il che come si fa senza mi di sul una della per non gli "
@@ -262,7 +279,7 @@ PUZZLE = _set(
     "logically infer derive theorem lemma contradiction irrational switch bulb taller tallest shorter bloops razzies "
     "objection objections compatibilist flaw transcendental rigorously deduction reasoning bridge weigh "
     "sisters brothers boat tournament dilemma probability finite continuous graph vertices labelled boxes labels coin litre trains torch "
-    "alternative claims caused yesterday tomorrow dislikes"
+    "alternative claims caused yesterday tomorrow doors monty owns problem drinks keeps fly cents nickel"
 )
 PUZZLE_STRONG = _set(
     "induction paradox knights knaves knight knave puzzle riddle weighings counterfeit irrational transcendental "
@@ -288,17 +305,27 @@ SMALL_TALK = _set(
 
 FENCE = "```"
 DIFF = re.compile(r"^(?:diff --git |@@ -\d|--- a/|\+\+\+ b/|[-+] {0,12}[a-z_]\w* ?[:=({.]|[-+](?:import|const|def|func) )", re.M)
-CODE = re.compile(
-    r"^[ \t]{0,40}(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|from \w[\w.]{0,60} import |const \w|"
+LINE = re.compile(
+    r"[ \t]{0,40}(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|from \w[\w.]{0,60} import |const \w|"
     r"let \w|var \w|public |private |return[ ;]|if ?\(|for ?\(|while ?\(|#include|SELECT |FROM \w|apiVersion:|@\w{2,40}$|"
-    r"export |print[( ]|try:|package \w|resource \"|app\.\w)|[;{]$|\w\(\w{0,40}\)[:;.{ ]?$| = \[\]|=> |\);|</\w{1,20}>|/>|\bSELECT .{1,80} FROM "
-    r"|\bALTER TABLE |\bDELETE FROM |==| != |&&|\w\.\w{1,30}\(|\(\w?\) ?\{| := |\]\($",
-    re.M,
+    r"export |print[( ]|try:|package \w|resource \"|app\.\w|ALTER TABLE |DELETE FROM )"
 )
-ERROR = re.compile(r"Traceback \(most|\b\w{2,40}(?:Error|Exception)\b|\berror\[E\d|\bSIG[A-Z]{3,4}\b|segfault|\bpanic: ")
-PATH = re.compile(r"(?<![\w/.])(?:[\w.-]{1,60}/){0,8}[\w-]{1,60}\.(?:py|ts|tsx|js|jsx|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|"
-                  r"ya?ml|toml|json|sql|css|html|swift|scala|sh|ini|cfg)\b|(?<![\w/.])(?:src|lib|app|api|web|pkg|core|tests?|"
-                  r"internal|cmd|packages|libs|[a-z]{3,12})/(?![\w/])")
+"""How a line of code begins. In prose, too, a line may: what it says is kept where it reads as a sentence."""
+MARK = re.compile(
+    r"[;{](?=\n|$)|\(\w{0,40}\)[:;.{ ]?(?=\n|$)|= \[\]|=> |\);|</\w{1,20}>|/>|==|!= |&&|\.\w{1,30}\(|\(\w?\) ?\{|:= |\]\((?=\n|$)"
+    r"|SELECT .{1,80} FROM |ALTER TABLE |DELETE FROM "
+)
+"""What only code holds. Each branch begins with a character that prose rarely holds, so a search skips prose."""
+MARKS = ("(", "{", "=", ";", "</", "/>", "&&", "SELECT ", "ALTER TABLE ", "DELETE FROM ")
+"""One of these is in all that MARK finds, ..."""
+ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
+"""... and one of these in all that ERROR finds."""
+ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
+PATH = re.compile(
+    r"[`'\"(]?(?:[\w.-]{1,60}/){0,8}[\w-]{1,60}\.(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"
+    r"css|html|swift|scala|sh|ini|cfg)[`'\"),.:;?]{0,3}|[`'\"(]?(?:[\w.-]{1,60}/){1,8}[`'\"),.:;?]{0,3}"
+)
+"""Of a word: a file of code, or a folder."""
 ARITHMETIC = re.compile(r"\d[\d., ]{0,20} ?(?:[-+*/^×÷=%!]|choose|of|x) ?\(?-?[\d a-z]|[a-z]\^\d|\dx\b|√|²|lim |\d!|\d%")
 DIGITS = re.compile(r"\d+")
 OBJECT = re.compile(r"\{ ?\"|\{\.\.\.|\[\]")
