@@ -40,13 +40,13 @@ def _is_other(reading: Reading) -> bool:
     if not reading.asks:
         return False
     first = reading.asks[0]
-    if any(ask.verb in _SURE and ask.kind != "code" for ask in reading.asks):
+    if any(ask.verb in _SURE for ask in reading.asks):
         return False
     if first.kind in _MADE and "make" in first.roles:
         return True
     if first.kind == "code" and first.verb in _MAKERS and not first.given:
         return True
-    if first.verb in ("have a", "find", "compare", "list", "turn", "convert", "reduce", "pull", "move", "split", "identify"):
+    if first.verb in ("have a", "find", "compare", "go through", "list", "turn", "convert", "reduce", "pull", "move", "split", "identify"):
         return False
     if len(reading.words & _WEIGHED) >= 2:
         return False
@@ -67,6 +67,9 @@ def _plans(reading: Reading) -> Iterator[tuple[str, ...]]:
         for sentence in reading.sentences:
             if verb := _how(sentence):
                 yield (f"how:{verb}", *_words(work))
+    first = reading.sentences[0] if reading.sentences else ()
+    if work and first[:1] in (("a",), ("an",)) and (noun := _PLAN_NOUNS.intersection(first[1:6])):
+        yield (f"phrase:{min(noun)}", *_words(work))
     if len(work) >= 2 and words & _QUESTIONS and (noun := _which(reading)):
         yield (f"what:{noun}", *_words(work))
 
@@ -138,7 +141,7 @@ def _refactors(reading: Reading) -> tuple[str, ...] | None:
     verbs = [ask.verb for ask in reading.asks if "change" in ask.roles and not _is_narrow(ask)]
     if not verbs or "diff" in reading.shapes:
         return None
-    if _is_one(reading):
+    if _is_one(reading) or not _is_technical(reading):
         return None
     wide = min(reading.words & s.BREADTH, default=None) or _quantity(reading)
     if wide:
@@ -155,13 +158,16 @@ def _refactors(reading: Reading) -> tuple[str, ...] | None:
     rebuilt = [ask.verb for ask in reading.asks if "restructure" in ask.roles and ask.verb in verbs]
     if rebuilt and (scope := min(reading.words & s.STRUCTURE, default=None)):
         return (f"ask:{rebuilt[0]}", f"word:{scope}")
-    moved = [verb for verb in verbs if verb in _MOVES]
+    if {"upgrade", "migrate"}.intersection(verbs) and reading.words & s.FRAMEWORKS and _versions(reading) >= 2:
+        return ("ask:upgrade", *_words(reading.words & s.FRAMEWORKS))
+    moved = [verb for verb in verbs if verb in _MOVES or (verb == "convert" and reading.words & _CONVERTED)]
     if moved and len(named := reading.words & s.FRAMEWORKS) >= 2 and not reading.shapes and not reading.paths:
         return (f"ask:{moved[0]}", *_words(named))
     return None
 
 
 _SMALL = frozenset("fix add bump update make change put push pass bring touch adjust introduce".split())
+_CONVERTED = s.WHOLE | {"backend", "frontend", "library", "service", "server", "client", "code"}
 _MOVES = frozenset("migrate switch port rewrite upgrade move transition replace swap".split())
 
 
@@ -178,6 +184,17 @@ def _is_one(reading: Reading) -> bool:
             if word in s.ONE and s.FEW.intersection(sentence[at + 1 : at + 3]):
                 return True
     return False
+
+
+def _versions(reading: Reading) -> int:
+    return sum(1 for word in reading.words if word[0].isdigit())
+
+
+def _is_technical(reading: Reading) -> bool:
+    found = reading.words & s.TECHNICAL
+    if len(found) < len(reading.words & s.PRIVATE):
+        return False
+    return bool(found or reading.paths or reading.shapes or s.IDENTIFIER.search(reading.prose))
 
 
 def _quantity(reading: Reading) -> str | None:

@@ -139,7 +139,7 @@ def summarise(reading: Reading) -> str | None:
     early = {word for sentence in reading.sentences[:2] for word in sentence[:8]}
     if early & s.SUMMARY_WORDS:
         return f"word:{min(early & s.SUMMARY_WORDS)}"
-    if {"key", "points"} <= early or {"main", "points"} <= early or "shorter" in early or "takeaways" in early:
+    if {"key", "points"} <= early or {"main", "points"} <= early or "shorter" in early or {"short", "version"} <= early or {"in", "one", "sentence"} <= early or "takeaways" in early:
         return "word:points"
     return None
 

@@ -36,7 +36,7 @@ ROLES: dict[str, frozenset[str]] = {
     "make": _phrases(
         "write,create,make,draft,prepare,produce,propose,develop,devise,outline,sketch,generate,give,come up,"
         "put together,draw up,lay out,lay down,build,compose,design,define,work out,figure out,map out,structure,set up,"
-        "need,want,like,present,suggest,provide,show,turn,recommend,pen,invent,make up,tell,describe,continue,imagine,"
+        "need,want,like,present,suggest,provide,show,turn,recommend,pen,rhyme,invent,make up,tell,describe,continue,imagine,"
         "brainstorm,rewrite,code,implement,complete,add,list,identify,formulate,establish,sketch out,write up,write me,"
         "set out,assemble,compile,construct,spell out,work up,deliver,document,do,turn into,entwirf,erstelle,schreib,schreibe,"
         "mach,erarbeite,entwickle,crée,propose,rédige,prépare,élabore,haz,crea,elabora,escribe,propón,prepara,diseña,"
@@ -50,7 +50,7 @@ ROLES: dict[str, frozenset[str]] = {
         "modularize,rewrite,factor out,factor,hoist,retire,purge,propagate,bump,add,wrap,push,transition,fix,"
         "benenne,refactorisiere,ersetze,verschiebe,teile,stelle,renomme,remplace,déplace,refactorise,sépare,migre,"
         "refactoriza,reemplaza,mueve,renombra,cambia,divide,convierte,migriere,redo,harmonise,harmonize,pass,rip,"
-        "strip,sweep,substitute,bring,dedupe,isolate,put,annotate,do,introduce,unwind,flatten,untangle,reduce,turn into"
+        "strip,sweep,substitute,adapt,extract,decouple,reduce,group,bring,dedupe,isolate,put,annotate,do,introduce,unwind,flatten,untangle,reduce,turn into"
     ),
     "restructure": _phrases(
         "refactor,split,split up,break into,extract,move,pull,break up,break,separate,consolidate,unify,restructure,reorganise,"
@@ -104,7 +104,7 @@ NOUNS: dict[str, str] = {
         "story": "poem haiku story limerick song lyrics sonnet rap tale monologue dialogue slogan toast verse rhyme ode "
         "ballad villanelle novel scene screenplay myth legend letter hymn backstory twists names fable joke poetry "
         "speech rhymes fairy anecdote tagline fanfic parody lullaby jingle riddle "
-        "stanzas poems stories blurb",
+        "stanzas poems stories blurb acrostic superhero character villain joke jokes",
         "summary": "summary abstract gist takeaways digest headline synopsis recap overview tldr upshot essentials",
         "json": "json",
     }.items()
@@ -132,7 +132,7 @@ WORK = _set(
     "speech shortener limiter cto board implementation project projects datenbank datenbanken unternehmen "
     "anwendung postgres projekt umzug plateforme paiement projet équipe aplicación nube proyecto datos équipes microservicios dienste cutover "
     "phased bounded work effort saml ldap partners permission permissions access design options bounded contexts ledger currency invoicing tb idempotent stateless global state ux onboarding "
-    "tooling gateway proxy network vpn vpc exchange 365 azure aws gcp terraform serverless lambda redis sqs rabbitmq "
+    "supplier suppliers contingency continuity transition remediation staffing sales marketing revenue cron airflow tooling gateway proxy network vpn vpc exchange 365 azure aws gcp terraform serverless lambda redis sqs rabbitmq "
     "elasticsearch search index etl elt budget procurement certification certified sharepoint salesforce sap"
 )
 WORK |= {f"{word}s" for word in WORK}
@@ -178,7 +178,7 @@ QUANTITY = _set(
 )
 SCOPE = _set(
     "file files module modules package packages component components service services project repo repository code "
-    "codebase base tests test imports import occurrence reference call use props names variables methods fields strings headers stack microservices usages usage uses callers call classes class endpoints handlers layers layer tree app apps "
+    "codebase base tests test imports import occurrence reference call use props names variables methods fields strings headers stack microservices usages usage uses identifiers constants copyright callers call classes class endpoints handlers layers layer tree app apps "
     "controllers plugins backends models views serializers callbacks functions projekt modul module modulen dateien "
     "datei fichiers projet modules archivos módulos proyecto código tests repos libraries directories folders solution "
     "them places spots everything workspace references occurrences consumers screens pages routes crates namespaces importers tables templates "
@@ -197,6 +197,27 @@ LANGUAGES_OF_CODE = _set(
     "powershell awk sed jq pandas react node nginx docker terraform graphql html css excel numpy postgres mysql regex "
     "prisma fastapi django flask makefile lua r julia elixir zig"
 )
+CODE_WORDS = _set(
+    "bug function test tests lint error css config button endpoint loop regex query compile compiles crash crashes "
+    "exception nullpointerexception segfault typeerror stacktrace build file class method variable import imports "
+    "dockerfile yaml cli flag version tokenizer typo default header sidebar lines snippet component field"
+)
+AREAS = _set(
+    "serializers models views controllers services handlers routes repositories daos entities fixtures components "
+    "modules packages plugins tests docs migrations templates factories callers frontend backend imports serializer "
+    "mocks dockerfile resolvers middleware jobs workers clients client db consumers endpoints layer entrypoints database api reports"
+)
+"""Three of these in one change: it goes through the code."""
+VAGUE = _set(
+    "places spots pages screens data names fields strings stack folders call calls use class "
+    "hooks clients client libraries directories references layers layer routes tree methods headers tables "
+    "base app apps them everything everywhere plugins templates wherever "
+    "table partout todo fixtures base tree lib jobs "
+    "go r c ts express echo fetch next bottle moment less nose rocket spring flask swift rust emotion poetry attrs emotion pip "
+    "uv rest symfony react actix bash perl ruby scala julia elixir crystal docker excel maven rollup parcel gulp bower "
+    "babel jest mocha remix requests tornado attrs zap slog mui"
+)
+"""Words of code, of homes and of kitchens."""
 WHOLE = _set("project repo repository codebase workspace solution monorepo tree package app application")
 """From the project: with a verb that is not small."""
 FRAMEWORKS = LANGUAGES_OF_CODE | _set(
@@ -209,16 +230,22 @@ FRAMEWORKS = LANGUAGES_OF_CODE | _set(
     "commonjs esm sass less tailwind bootstrap styled-components emotion mui logrus zap slog log4j logback structlog"
 )
 """From one to another of them: that goes through everything."""
+TECHNICAL = (
+    (SCOPE | BREADTH | AREAS | FRAMEWORKS | CODE_WORDS | _set(
+        "refactor codebase async await typescript orm dto dao sdk json yaml enum struct dataclass singleton singletons "
+        "dependency dependencies injection deprecated interface logger logging config settings library compiler linter "
+        "null unittest mock mocks callback promises promise oauth token tokens http cache sql schema column columns "
+        "decorator getter setter constructor namespace exception exceptions floats float ints uuid uuids camelcase git ci "
+        "snake_case kwargs args boolean string usages lint codemod identifiers types ui coupling state constants naming library npm inheritance hierarchy engine module"
+    ))
+    - VAGUE
+) | _set("code tests classes functions")  # fmt: skip
+"""One of these, a path or an identifier, or it is somebody's kitchen that is changed everywhere."""
+IDENTIFIER = re.compile(r"`|[a-z]_[a-z]|[a-z][A-Z][a-z]|\w\(\)|::|->|\w/\w{2,}/")
 WIDE = re.compile(
     r"\b(?:end[ -]to[ -]end|down through|file by file|large[ -]scale|across the board|all over the|one by one|"
     r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|dependents|implementations))\b"
 )
-AREAS = _set(
-    "serializers models views controllers services handlers routes repositories daos entities fixtures components "
-    "modules packages plugins tests docs migrations templates factories callers frontend backend imports serializer "
-    "mocks dockerfile resolvers middleware jobs workers clients client db consumers endpoints layer entrypoints database api reports"
-)
-"""Three of these in one change: it goes through the code."""
 ONE = _set("this one single only just that")
 """Before FEW: the change stays in one place."""
 FEW = _set("function method file snippet component class line loop regex query script code variable condition test email mail message letter text sentence paragraph")
@@ -231,11 +258,6 @@ REVIEW_HINT = _set(
     "review reviewer lgtm smells smell vulnerability vulnerabilities security issues bugs bug merge push objections "
     "feedback critique quality harsh audit blocking nit comments flag thread-safe safe compatibility wrong opinion "
     "reentrancy injection backwards gaps maintainer reviewing problems bad severity defects nits reviewers"
-)
-CODE_WORDS = _set(
-    "bug function test tests lint error css config button endpoint loop regex query compile compiles crash crashes "
-    "exception nullpointerexception segfault typeerror stacktrace build file class method variable import imports "
-    "dockerfile yaml cli flag version tokenizer typo default header sidebar lines snippet component field"
 )
 LANGUAGES = _set(
     "english spanish french german italian portuguese dutch polish russian ukrainian japanese chinese mandarin korean "
@@ -293,7 +315,7 @@ THOUGHT = _set(
 SERIES = re.compile(r"(?:\d+ ?, ?){3,20}(?:\?|\d+ ?\?|_|\.\.\.)")
 PARTICLES = {
     "break": _set("down into"), "put": _set("together"), "lay": _set("out"), "map": _set("out"), "draw": _set("up"),
-    "turn": _set("into"), "think": _set("through"), "work": _set("out"), "get": _set("rid"), "pull": _set("out"),
+    "turn": _set("into"), "think": _set("through"), "work": _set("out"), "get": _set("rid"), "sum": _set("up"), "pull": _set("out"),
 }  # fmt: skip
 """Verb: what may follow it at a distance, and makes another verb of it."""
 CODE_HEADS = _set("class function method script struct interface hook table")
