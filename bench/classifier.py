@@ -30,7 +30,9 @@ RECALL = 0.95
 MISSED, ALARMED, OTHER = 10, 3, 1
 """What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
 SHORT = "Rename the variable total to sum in this function, please, and tell me why the test fails on Mondays."
-LONG = " ".join(f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110))
+LONG = " ".join(
+    f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110)
+)
 
 
 class Labelled(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from stoker.request.decide import shapes
 from stoker.request.decide import signals as s
 
 HEAD = 600
@@ -27,12 +28,12 @@ MOST_WORDS = 16
 
 _SPLIT = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
 _WORD = re.compile(r"\w[\w'+#-]*|,")
-_STOP = frozenset("for about with in that which from on by who whose where when of so because".split())
-_HEADS = frozenset((",", "and", "then", "or", "but"))
-_TO = frozenset(("to", "you", "help"))
-_TELLERS = frozenset(("i", "we", "i'd"))
-_DOERS = frozenset(("you", "we", "i", "please"))
-_WISHES = frozenset(("need", "want", "like"))
+_STOP = s.words("for about with in that which from on by who whose where when of so because")
+_HEADS = s.words(", and then or but")
+_TO = s.words("to you help")
+_TELLERS = s.words("i we i'd")
+_DOERS = s.words("you we i please")
+_WISHES = s.words("need want like")
 """I split it: told. I need it split: asked."""
 
 
@@ -47,7 +48,9 @@ class Ask(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """`sentences`: the first and the last, as words and commas in lower case; `words`: those of all; `shapes`: what was seen beside prose."""
+    """`sentences`: the first and the last, words and commas in lower case; `words`: those of all sentences; `shapes`:
+    code, diff, fence, error; `paths`: different files and folders that are named; `prose`: what is left without code.
+    """
 
     sentences: tuple[tuple[str, ...], ...]
     words: frozenset[str]
@@ -60,26 +63,32 @@ class Reading(NamedTuple):
 def read(text: str) -> Reading:
     """Never raises; looks at no more than HEAD + TAIL characters."""
     shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
-    shapes = frozenset(_shapes(shown))
-    prose = _prose(shown) if shapes & {"code", "diff", "fence"} else shown
-    lower = prose.lower().replace("tl;dr", "tldr").replace("\u2019", "'")
+    seen = frozenset(_shapes(shown))
+    prose = _prose(shown) if seen & {"code", "diff", "fence"} else shown
+    lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")
     split = (tuple(_WORD.findall(part)) for part in _SPLIT.split(lower))
     sentences = tuple(words for words in split if words)
     words = frozenset(chain.from_iterable(sentences))
     sentences = _ends(sentences)
     asks = tuple(ask for sentence in sentences for ask in _asks(sentence))
-    paths = 0 if "/" not in prose and "." not in prose else sum(1 for word in set(prose.split()) if ("/" in word or "." in word) and s.PATH.fullmatch(word))
-    return Reading(sentences, words, asks, shapes, paths, prose)
+    paths = (
+        0
+        if "/" not in prose and "." not in prose
+        else sum(1 for word in set(prose.split()) if ("/" in word or "." in word) and shapes.PATH.fullmatch(word))
+    )
+    return Reading(sentences, words, asks, seen, paths, prose)
 
 
 def _shapes(text: str) -> Iterator[str]:
-    if s.FENCE in text:
+    if shapes.FENCE in text:
         yield "fence"
-    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in "d@-+") and s.DIFF.search(text):
+    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in "d@-+") and shapes.DIFF.search(text):
         yield "diff"
-    if _holds(text, s.MARKS) and s.MARK.search(text) or any(s.LINE.match(line) for line in text.split("\n")):
+    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(
+        shapes.LINE.match(line) for line in text.split("\n")
+    ):
         yield "code"
-    if _holds(text, s.ERRORS) and s.ERROR.search(text):
+    if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
 
 
@@ -93,9 +102,9 @@ def _prose(text: str) -> str:
     kept = []
     fenced = False
     for line in text.split("\n"):
-        if line.lstrip().startswith(s.FENCE):
+        if line.lstrip().startswith(shapes.FENCE):
             fenced = not fenced
-        elif not fenced and not s.DIFF.search(line):
+        elif not fenced and not shapes.DIFF.search(line):
             code = _code(line)
             kept.append(line if code is None or _reads(line) else _led(line[:code]))
     return "\n".join(kept)
@@ -108,7 +117,7 @@ def _reads(line: str) -> bool:
 
 def _code(line: str) -> int | None:
     """Where it begins in the line."""
-    found = s.LINE.match(line) or s.MARK.search(line)
+    found = shapes.LINE.match(line) or shapes.MARK.search(line)
     return found.start() if found else None
 
 

@@ -25,7 +25,8 @@ Found = tuple[str, tuple[str, ...]]
 
 
 def classify(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    """The class, who said so, and why. Never raises. A class that is not in `known` is never found by rules.
+    """The class, who said so, and why. Never raises. A class that is not in `known` is never found by rules;
+    `chat` is what remains, whether it is known or not.
 
     1. Declared, and known: that. Declared and unknown: noted, and the rules go on.
     2. The text asks for high-risk work: that class, whatever else is there. A miss here is dear.
