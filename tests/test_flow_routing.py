@@ -6,6 +6,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import pytest
+
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import Breaker, Router
@@ -219,7 +221,10 @@ async def test_a_whole_answer_that_is_wrong_is_held_back_too(stage: Stage) -> No
 
 
 @story(SMALL, LARGE)
-async def test_after_text_went_out_a_wrong_call_ends_in_exactly_one_error_event(stage: Stage) -> None:
+async def test_after_text_went_out_a_wrong_call_is_asked_for_once_more_and_only_the_right_one_is_sent(
+    stage: Stage,
+) -> None:
+    """What the second reply says beside its call is left out: the client has the text already."""
     route(stage)
     client = await stage.client()
     await client.send(ask(model="auto", stream=True, tools=[TOOL]))
@@ -229,12 +234,62 @@ async def test_after_text_went_out_a_wrong_call_ends_in_exactly_one_error_event(
     head = await client.head()
     talk.chunk(piece(tool_calls=a_call("no_such_tool")))
     talk.end()
+    talk = await stage.asked()
+    assert "not valid" in json.dumps(talk.json()["messages"][-1])
+    talk.begin()
+    talk.say("sorry")
+    talk.chunk(piece(tool_calls=a_call()))
+    talk.end()
     events = [event async for event in client.events(head)]
-    assert any("let me look" in event.data for event in events)
-    assert [event for event in events if "no_such_tool" in event.data] == []
-    assert len([event for event in events if "failed_verification" in event.data]) == 1
+    told = "".join(event.data for event in events)
+    assert ("let me look" in told, '"look"' in told) == (True, True)
+    assert [word for word in ("no_such_tool", "sorry", "error", "failed_verification") if word in told] == []
+    assert told.count('"finish_reason":"tool_calls"') == 1
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    assert [(one.outcome, one.repairs) for one in decision.routed.attempts] == [("served", 1)]
+
+
+@pytest.mark.parametrize("second", ["wrong", "none"])
+def test_if_it_is_wrong_again_there_is_exactly_one_error_event(second: str) -> None:
+    @story(SMALL, LARGE)
+    async def tell(stage: Stage) -> None:
+        route(stage)
+        client = await stage.client()
+        await client.send(ask(model="auto", stream=True, tools=[TOOL]))
+        talk = await stage.asked()
+        talk.begin()
+        talk.say("let me look")
+        head = await client.head()
+        talk.chunk(piece(tool_calls=a_call("no_such_tool")))
+        talk.end()
+        talk = await stage.asked()
+        talk.begin()
+        talk.chunk(piece(tool_calls=a_call(arguments="[]"))) if second == "wrong" else talk.say("never mind")
+        talk.end()
+        events = [event async for event in client.events(head)]
+        assert [event for event in events if "no_such_tool" in event.data or "never mind" in event.data] == []
+        assert len([event for event in events if "failed_verification" in event.data]) == 1
+        assert "failed_verification" in events[-1].data
+        assert (await sealed(stage)).outcome == "upstream_failed"
+
+    tell()
+
+
+@story(SMALL, LARGE)
+async def test_where_a_right_call_went_out_already_a_wrong_one_is_not_repaired(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto", stream=True, tools=[TOOL]))
+    talk = await stage.asked()
+    talk.begin()
+    talk.chunk(piece(tool_calls=a_call()))
+    talk.chunk(piece(tool_calls=[{**a_call("no_such_tool")[0], "index": 1, "id": "call_2"}]))
+    talk.end()
+    events = await told(client)
+    assert any('"look"' in event.data for event in events)
     assert "failed_verification" in events[-1].data
-    assert (await sealed(stage)).outcome == "upstream_failed"
+    assert not any("no_such_tool" in event.data for event in events)
 
 
 @story(SMALL, LARGE)

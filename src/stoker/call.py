@@ -13,6 +13,7 @@ from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.dialogue import Check
+from stoker.request.translate.translate import AnswerTranslator
 
 
 class Leases(Protocol):
@@ -32,8 +33,8 @@ class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "check_of", "decision", "ending", "is_left", "lease", "relay", "reply", "stay", "waiting",
-        "wire",
+        "asking", "began", "check_of", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply", "stay",
+        "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -48,6 +49,8 @@ class Call:
         self.stay: Stay | None = None
         self.check_of: Check | None = None
         """What looks at the answer of the serve that is being asked."""
+        self.goes_on: AnswerTranslator | None = None
+        """An answer that the client has the beginning of, which the next reply is to end."""
         self.relay: Relay | None = None
         self.is_left = False
         self.ending: Exception | None = None

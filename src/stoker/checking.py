@@ -14,6 +14,10 @@ from stoker.request.verify.verifier import Verifier, whole
 HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
 
 
+OF_CALLS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
+"""What is wrong with a call alone: the text before it may stand."""
+
+
 class Checked:
     """One answer. `findings` grows while it comes; `is_failed` only where the mode holds anything back."""
 

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.call import Call, Leases
-from stoker.checking import HOLDING, Checked
+from stoker.checking import HOLDING, OF_CALLS, Checked
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Attempt, Candidate, Decision
@@ -64,7 +64,7 @@ from stoker.request.translate.ollama.asking import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
 from stoker.request.translate.remote import addresses, inlined
 from stoker.request.translate.thinking import Signer
-from stoker.request.translate.translate import REJECTED
+from stoker.request.translate.translate import REJECTED, AnswerTranslator
 from stoker.routing import Asking, Routing
 from stoker.speech import Form, Speech
 
@@ -353,7 +353,7 @@ class Flow:
     async def _attempt(
         self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes
     ) -> None:
-        """One tier; where its answer is held back and found wrong before a byte of it went out, once more."""
+        """One tier; where what is held back of its answer is found wrong, once more: whole, or the call alone."""
         if self.pictures.policy.fetch:
             body = await self._with_images(call, serve, endpoint, top, body)
         form = self._form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
@@ -361,11 +361,17 @@ class Flow:
         try:
             await self._checked(call, serve, step, attempt, form)
         except UpstreamError as error:
-            if error.code != REJECTED or self._is_seen(call) or form.written is None:
+            answer = None if call.relay is None else call.relay.answer
+            if error.code != REJECTED or form.written is None or not isinstance(answer, AnswerTranslator):
+                raise
+            goes_on = self._is_seen(call)
+            if goes_on and not (answer.can_go_on and OF_CALLS.issuperset(attempt.findings)):
                 raise
             call.check()
             self._release(call)
+            attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
             attempt.repairs += 1
+            call.goes_on = answer if goes_on else None
             await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
 
     async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
@@ -493,12 +499,16 @@ class Flow:
         target, decision = lease.target, call.decision
         sequence = call.stay.sequence if call.stay is not None else None
         sending = self._speech.sending(form, target, call.wire.given, decision.id, sequence, call.check_of)
+        answer = sending.answer
+        if call.goes_on is not None:
+            answer = call.goes_on
+            call.goes_on.go_on(call.check_of)
         if sending.words and not decision.translation:
             decision.translation = ",".join(sending.words)
             call.reply.tell(b"x-stoker-translation", decision.translation.encode())
         dialect = form.endpoint.dialect
         relay = self._relay(call, lease)
-        return relay.send(target, sending.head, sending.body, dialect, sending.remove_usage, sending.answer)
+        return relay.send(target, sending.head, sending.body, dialect, sending.remove_usage, answer)
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         relay = call.relay = Relay(call.reply, self._pool, self._limits)

@@ -235,7 +235,8 @@ class Routing:
     def note(self, step: Step, attempt: Attempt, routed: Routed, decision: Decision) -> None:
         """An attempt is over: what it cost. It stays `left` where nothing else is known of it."""
         attempt.outcome = attempt.outcome or "left"
-        attempt.input_tokens, attempt.output_tokens = decision.input_tokens, decision.output_tokens
+        attempt.input_tokens = _sum(attempt.input_tokens, decision.input_tokens)
+        attempt.output_tokens = _sum(attempt.output_tokens, decision.output_tokens)
         if attempt.input_tokens is not None and attempt.output_tokens is not None:
             attempt.cost = step.tier.cost.of(attempt.input_tokens, attempt.output_tokens)
         if attempt.outcome == "served":
@@ -261,3 +262,7 @@ class Routing:
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(re.escape(word) for word in words)})\b", re.IGNORECASE)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one + (other or 0)

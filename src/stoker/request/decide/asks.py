@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+from stoker.request.decide import shapes
 from stoker.request.decide import signals as s
 
-HEAD = 1500
-TAIL = 600
+HEAD = 600
+TAIL = 400
 """Characters that are read."""
+FIRST = 6
+LAST = 4
+"""Sentences that are read closely."""
 MOST_LEAD = 10
 """Words that may stand before the verb."""
 MOST_WORDS = 16
@@ -23,11 +28,12 @@ MOST_WORDS = 16
 
 _SPLIT = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
 _WORD = re.compile(r"\w[\w'+#-]*|,")
-_STOP = frozenset(["for", "about", "with", "in", "that", "which", "from", "on", "by", "who", "whose", "where", "when", "of", "so", "because"])
-_HEADS = frozenset((",", "and", "then", "or", "but"))
-_TO = frozenset(("to", "you"))
-_TELLERS = frozenset(("i", "we", "i'd"))
-_WISHES = frozenset(("need", "want"))
+_STOP = s.words("for about with in that which from on by who whose where when of so because")
+_HEADS = s.words(", and then or but")
+_TO = s.words("to you help")
+_TELLERS = s.words("i we i'd")
+_DOERS = s.words("you we i please")
+_WISHES = s.words("need want like")
 """I split it: told. I need it split: asked."""
 
 
@@ -42,7 +48,9 @@ class Ask(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """`sentences`: words and commas, lower case; `words`: all of them; `shapes`: what was seen beside prose."""
+    """`sentences`: the first and the last, words and commas in lower case; `words`: those of all sentences; `shapes`:
+    code, diff, fence, error; `paths`: different files and folders that are named; `prose`: what is left without code.
+    """
 
     sentences: tuple[tuple[str, ...], ...]
     words: frozenset[str]
@@ -55,25 +63,38 @@ class Reading(NamedTuple):
 def read(text: str) -> Reading:
     """Never raises; looks at no more than HEAD + TAIL characters."""
     shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
-    shapes = frozenset(_shapes(shown))
-    prose = _prose(shown) if shapes & {"code", "diff", "fence"} else shown
-    lower = prose.lower().replace("tl;dr", "tldr").replace("\u2019", "'")
+    seen = frozenset(_shapes(shown))
+    prose = _prose(shown) if seen & {"code", "diff", "fence"} else shown
+    lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")
     split = (tuple(_WORD.findall(part)) for part in _SPLIT.split(lower))
     sentences = tuple(words for words in split if words)
+    words = frozenset(chain.from_iterable(sentences))
+    sentences = _ends(sentences)
     asks = tuple(ask for sentence in sentences for ask in _asks(sentence))
-    paths = len(set(s.PATH.findall(prose))) if "/" in prose or "." in prose else 0
-    return Reading(sentences, frozenset(w for words in sentences for w in words), asks, shapes, paths, prose)
+    paths = (
+        0
+        if "/" not in prose and "." not in prose
+        else sum(1 for word in set(prose.split()) if ("/" in word or "." in word) and shapes.PATH.fullmatch(word))
+    )
+    return Reading(sentences, words, asks, seen, paths, prose)
 
 
 def _shapes(text: str) -> Iterator[str]:
-    if s.FENCE in text:
+    if shapes.FENCE in text:
         yield "fence"
-    if s.DIFF.search(text):
+    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in "d@-+") and shapes.DIFF.search(text):
         yield "diff"
-    if s.CODE.search(text):
+    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(
+        shapes.LINE.match(line) for line in text.split("\n")
+    ):
         yield "code"
-    if s.ERROR.search(text):
+    if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
+
+
+def _holds(text: str, any_of: Sequence[str]) -> bool:
+    """Far cheaper than a search, and mostly false."""
+    return any(each in text for each in any_of)
 
 
 def _prose(text: str) -> str:
@@ -81,11 +102,11 @@ def _prose(text: str) -> str:
     kept = []
     fenced = False
     for line in text.split("\n"):
-        if line.lstrip().startswith(s.FENCE):
+        if line.lstrip().startswith(shapes.FENCE):
             fenced = not fenced
-        elif not fenced and not s.DIFF.search(line):
-            code = s.CODE.search(line)
-            kept.append(line[: code.start()] if code and not _reads(line) else line)
+        elif not fenced and not shapes.DIFF.search(line):
+            code = _code(line)
+            kept.append(line if code is None or _reads(line) else _led(line[:code]))
     return "\n".join(kept)
 
 
@@ -94,6 +115,22 @@ def _reads(line: str) -> bool:
     return _SENTENCE.search(line) is not None
 
 
+def _code(line: str) -> int | None:
+    """Where it begins in the line."""
+    found = shapes.LINE.match(line) or shapes.MARK.search(line)
+    return found.start() if found else None
+
+
+def _ends(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+    return sentences if len(sentences) <= FIRST + LAST else (*sentences[:FIRST], *sentences[-LAST:])
+
+
+def _led(before: str) -> str:
+    """What leads a line of code, if it is words: "Simplify this condition: ..."."""
+    return before if _WORDS.match(before) else ""
+
+
+_WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
 _SENTENCE = re.compile(r"(?:[A-Za-z',]{1,20} ){4}[A-Za-z']")
 
 
@@ -111,7 +148,9 @@ def _leads(words: Sequence[str], at: int) -> bool:
     word = words[at]
     if word in _WISHES:
         return at + 1 < len(words) and words[at + 1] in _TO
-    return word in s.LEAD or (word.endswith("ly") and len(word) > 4)
+    if word == "do":
+        return at + 1 < len(words) and words[at + 1] in _DOERS
+    return word in s.LEAD or (word.endswith("ly") and len(word) > 4 and word not in s.VERBS)
 
 
 def _ask(words: Sequence[str], at: int) -> Ask | None:

@@ -5,7 +5,7 @@ The rules are measured against tests/data/tasks/labelled.jsonl by `python -m ben
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from stoker.domain.task import DEFAULT, Outline, Source, Task
 from stoker.request.decide.asks import Reading, read
@@ -18,11 +18,15 @@ LONG = 32_768
 MOST_SMALL_TALK = 6
 """Words of a text that may be a greeting."""
 
+LEAST_THOUGHT = 15
+"""Different words of a text that was worth a switch to thinking; harnesses ask for it always."""
+
 Found = tuple[str, tuple[str, ...]]
 
 
 def classify(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    """The class, who said so, and why. Never raises. A class that is not in `known` is never found by rules.
+    """The class, who said so, and why. Never raises. A class that is not in `known` is never found by rules;
+    `chat` is what remains, whether it is known or not.
 
     1. Declared, and known: that. Declared and unknown: noted, and the rules go on.
     2. The text asks for high-risk work: that class, whatever else is there. A miss here is dear.
@@ -44,54 +48,55 @@ def classify(outline: Outline, declared: str | None, known: Collection[str]) -> 
     return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))  # 10
 
 
-def _found(outline: Outline) -> Sequence[Found]:
+def _found(outline: Outline) -> Iterator[Found]:
     reading = read(outline.text)
-    found: list[Found] = []
     if risky := high_risk(reading):  # 2
-        found.append(risky)
-    found += _form(outline)  # 3
-    found += _ruled(CODING, reading)  # 4
+        yield risky
+    yield from _form(outline)  # 3
+    yield from _ruled(CODING, reading)  # 4
     if outline.tokens is not None and outline.tokens >= LONG:  # 5
-        found.append(("long-context", (f"tokens:{outline.tokens // 1024}k",)))
-    found += _ruled(STRONG, reading)  # 6
-    found += _tools(outline, reading)  # 7
-    found += _standing(outline.systems, reading)  # 8
-    found += _ruled(WEAK, reading)  # 9
-    return found
+        yield "long-context", (f"tokens:{outline.tokens // 1024}k",)
+    yield from _ruled(STRONG, reading)  # 6
+    yield from _tools(outline, reading)  # 7
+    yield from _standing(outline.systems, reading)  # 8
+    yield from _ruled(WEAK, reading)  # 9
+    if outline.wants_thinking and len(reading.words) >= LEAST_THOUGHT:
+        yield "reasoning", ("wants_thinking",)
 
 
-def _form(outline: Outline) -> list[Found]:
-    found: list[Found] = []
+def _form(outline: Outline) -> Iterator[Found]:
     if outline.forces_tool:
-        found.append(("tool-use", ("forced",)))
+        yield "tool-use", ("forced",)
     if outline.images:
-        found.append(("vision", (f"images:{outline.images}",)))
+        yield "vision", (f"images:{outline.images}",)
     if outline.wants_json:
-        found.append(("json-extract", ("wants_json",)))
-    return found
+        yield "json-extract", ("wants_json",)
 
 
-def _tools(outline: Outline, reading: Reading) -> list[Found]:
+def _tools(outline: Outline, reading: Reading) -> Iterator[Found]:
     if outline.has_results:
-        return [("tool-use", ("results",))]
+        yield "tool-use", ("results",)
     talk = len(reading.words) <= MOST_SMALL_TALK and reading.words <= SMALL_TALK
-    return [("tool-use", (f"tools:{outline.tools}",))] if outline.tools and not talk else []
+    if outline.tools and not talk:
+        yield "tool-use", (f"tools:{outline.tools}",)
 
 
-def _standing(systems: Sequence[str], reading: Reading) -> list[Found]:
+def _standing(systems: Sequence[str], reading: Reading) -> Iterator[Found]:
     """A system prompt that names several kinds of work says what may come, not what this is."""
     if reading.words <= SMALL_TALK and not reading.shapes:
         systems = [system for system in systems if "whatever" in system or "everything" in system]
     found = [each for system in systems for each in _each(system)]
-    return found[:1] if len({name for name, _ in found}) == 1 else []
+    if len({name for name, _ in found}) == 1:
+        yield found[0]
 
 
-def _each(system: str) -> list[Found]:
+def _each(system: str) -> Iterator[Found]:
     reading = read(system)
     if risky := high_risk(reading):
-        return [(risky[0], ("system", *risky[1]))]
-    return [(name, ("system", *why)) for name, why in _ruled((*CODING, *STRONG), reading)]
+        yield risky[0], ("system", *risky[1])
+    else:
+        yield from ((name, ("system", *why)) for name, why in _ruled((*CODING, *STRONG), reading))
 
 
-def _ruled(rules: Sequence[tuple[str, Rule]], reading: Reading) -> list[Found]:
-    return [(name, (note,)) for name, rule in rules if (note := rule(reading))]
+def _ruled(rules: Sequence[tuple[str, Rule]], reading: Reading) -> Iterator[Found]:
+    return ((name, (note,)) for name, rule in rules if (note := rule(reading)))

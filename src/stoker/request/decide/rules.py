@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stoker.request.decide import shapes
 from stoker.request.decide import signals as s
 from stoker.request.decide.asks import Reading
 
 Rule = Callable[[Reading], str | None]
-CODE_SHAPES = frozenset(("code", "diff", "fence"))
+CODE_SHAPES = s.words("code diff fence")
 MOST_MATH_WORDS = 45
+MOST_SURE_WORDS = 8
+MOST_SUM_WORDS = 12
+MOST_SUM = 400
+MOST_SERIES = 80
+"""Characters."""
 MOST_PLAIN_WORDS = 28
 
 
@@ -25,7 +31,9 @@ def review(reading: Reading) -> str | None:
         if "review" in ask.roles and technical and (ask.verb not in _LOOSE or reading.words & s.REVIEW_HINT):  # 1
             return f"ask:{ask.verb}"
     hints = reading.words & s.REVIEW_HINT
-    if hints and not changes and (reading.shapes & CODE_SHAPES or (len(hints) >= 2 and reading.words & s.REVIEWED)):  # 2
+    if (
+        hints and not changes and (reading.shapes & CODE_SHAPES or (len(hints) >= 2 and reading.words & s.REVIEWED))
+    ):  # 2
         return None if _makes(reading, "story") else f"word:{min(hints)}"
     return None
 
@@ -51,7 +59,9 @@ def code_write(reading: Reading) -> str | None:
     first = reading.sentences[0]
     if _language(reading) and "how" in first[:4] and first[-1:] != ("work",):  # 2
         return "how:code"
-    if _language(reading) and any(s.NOUNS.get(word) == "code" for word in first[:4]):  # 3
+    if _language(reading) and any(
+        s.NOUNS.get(word) == "code" and word not in s.LANGUAGES_OF_CODE for word in first[:4]
+    ):  # 3
         changed = reading.shapes or any("fix" in ask.roles for ask in reading.asks)
         return None if changed else "phrase:code"
     if "given" in reading.words and reading.words & _INPUTS and _language(reading):  # 4
@@ -59,7 +69,7 @@ def code_write(reading: Reading) -> str | None:
     return None
 
 
-_INPUTS = frozenset(["string", "array", "list", "tree", "number", "integer", "strings", "integers", "graph", "matrix"])
+_INPUTS = s.words("string array list tree number integer strings integers graph matrix")
 
 
 def _language(reading: Reading) -> bool:
@@ -70,6 +80,8 @@ def code_edit(reading: Reading) -> str | None:
     """1. A change, beside code, a path or words of code. 2. An error is shown. 3. A complaint, beside code."""
     shaped = bool(reading.shapes & CODE_SHAPES)
     for ask in reading.asks:
+        if "translate" in ask.roles and not _is_of_code(reading):
+            continue
         if "fix" in ask.roles and (shaped or reading.paths or ask.kind == "code" or reading.words & s.CODE_WORDS):  # 1
             return f"ask:{ask.verb}"
     if "error" in reading.shapes:  # 2
@@ -79,9 +91,14 @@ def code_edit(reading: Reading) -> str | None:
     return None
 
 
-_COMPLAINTS = frozenset(
-    ["fix", "fails", "fail", "failing", "doesn't", "doesnt", "work", "works", "wrong", "why", "throws", "crashes", "change", "broken", "segfault", "bug", "smaller", "disabled", "race", "without", "convert", "snippet"]
+_COMPLAINTS = s.words(
+    "fix fails fail failing doesn't doesnt work works wrong why throws crashes change broken segfault bug smaller "
+    "disabled race without convert snippet"
 )
+
+
+def _is_of_code(reading: Reading) -> bool:
+    return bool(reading.shapes & CODE_SHAPES) or _language(reading)
 
 
 def multilingual(reading: Reading) -> str | None:
@@ -89,7 +106,7 @@ def multilingual(reading: Reading) -> str | None:
     a word of one.
     """
     for ask in reading.asks:
-        if "translate" in ask.roles and not (ask.kind == "code" or reading.shapes & CODE_SHAPES):  # 1
+        if "translate" in ask.roles and not _is_of_code(reading):  # 1
             return f"ask:{ask.verb}"
     if not reading.prose.isascii():
         other = sum(1 for char in reading.prose if char > "\u036f" and char.isalpha())
@@ -109,7 +126,7 @@ def multilingual(reading: Reading) -> str | None:
 def json_extract(reading: Reading) -> str | None:
     """JSON is asked for, or fields as an object; code that reads JSON is not it."""
     named = "json" in reading.words or "structured" in reading.words
-    if not (named or s.OBJECT.search(reading.prose)):
+    if not (named or shapes.OBJECT.search(reading.prose)):
         return None
     if any(ask.kind in ("code", "story") and "code" in ask.roles for ask in reading.asks):
         return None
@@ -124,7 +141,9 @@ def summarise(reading: Reading) -> str | None:
     if reading.words & {"you", "your"} and reading.words & {"feel", "feelings"}:
         return None
     for ask in reading.asks:
-        if "summarise" in ask.roles and (ask.verb not in ("reduce", "sum", "brief", "boil") or len(reading.words) > 6):  # 1
+        if "summarise" in ask.roles and (
+            ask.verb not in ("reduce", "sum", "brief", "boil") or len(reading.words) > 6
+        ):  # 1
             return f"ask:{ask.verb}"
     if not reading.sentences or _makes(reading, "story"):
         return None
@@ -133,7 +152,14 @@ def summarise(reading: Reading) -> str | None:
     early = {word for sentence in reading.sentences[:2] for word in sentence[:8]}
     if early & s.SUMMARY_WORDS:
         return f"word:{min(early & s.SUMMARY_WORDS)}"
-    if {"key", "points"} <= early or {"main", "points"} <= early or "shorter" in early or "takeaways" in early:
+    if (
+        {"key", "points"} <= early
+        or {"main", "points"} <= early
+        or "shorter" in early
+        or {"short", "version"} <= early
+        or {"in", "one", "sentence"} <= early
+        or "takeaways" in early
+    ):
         return "word:points"
     return None
 
@@ -149,11 +175,11 @@ def creative(reading: Reading) -> str | None:
     return None
 
 
-_TELLING = frozenset(
-    ["write", "compose", "pen", "invent", "tell", "give", "draft", "imagine", "continue", "describe", "create", "rewrite", "brainstorm", "make"]
+_TELLING = s.words(
+    "write compose pen invent tell give draft imagine continue describe create rewrite brainstorm make"
 ) | {"make up", "come up"}
-_STORIES = frozenset(word for word, kind in s.NOUNS.items() if kind == "story") | frozenset(
-    ["campaign", "fairy", "character", "fiction", "rhymes", "voice", "diary", "plot", "villain"]
+_STORIES = frozenset(word for word, kind in s.NOUNS.items() if kind == "story") | s.words(
+    "campaign fairy character fiction rhymes voice diary plot villain"
 )
 
 
@@ -162,16 +188,20 @@ def _makes(reading: Reading, kind: str) -> bool:
 
 
 def reasoning(reading: Reading) -> str | None:
-    """1. A proof. 2. Words of puzzles: one that is sure, or enough that are not. 3. A series to be continued."""
+    """1. A proof. 2. Words of puzzles: one that is sure, or enough that are not. 3. A series to be continued.
+    4. If all are, and some are.
+    """
     for ask in reading.asks:
         if "prove" in ask.roles and ask.verb != "argue" and "me" not in reading.words:  # 1
             return f"ask:{ask.verb}"
     if strong := reading.words & s.PUZZLE_STRONG:  # 2
         return f"word:{min(strong)}"
-    if s.SERIES.search(reading.prose):  # 3
+    if shapes.SERIES.search(reading.prose[-MOST_SERIES:]):  # 3
         return "shape:series"
+    if "if" in reading.words and len(reading.words & _QUANTIFIERS) >= 2 and "?" in reading.prose:  # 4
+        return "word:if"
     weak = reading.words & s.PUZZLE
-    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.words & s.THOUGHT) >= 5 else None
+    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.words & s.THOUGHT) >= 4 else None
 
 
 def math_short(reading: Reading) -> str | None:
@@ -179,15 +209,26 @@ def math_short(reading: Reading) -> str | None:
     count = sum(len(sentence) for sentence in reading.sentences)
     if count > MOST_MATH_WORDS:
         return None
-    numbers = len(s.DIGITS.findall(reading.prose))
+    if not count:
+        return None
+    numbers = len(shapes.DIGITS.findall(reading.prose))
     named = reading.words & s.MATH_WORDS
-    if s.ARITHMETIC.search(reading.prose) and (named or count <= 12 or numbers >= 3):  # 1
+    if (named or count <= MOST_SUM_WORDS or numbers >= 3) and shapes.ARITHMETIC.search(reading.prose[:MOST_SUM]):  # 1
         return "shape:arithmetic"
     if count <= MOST_PLAIN_WORDS and named and (numbers or len(named) >= 2):  # 2
         return f"word:{min(named)}"
     if count <= MOST_PLAIN_WORDS and reading.words & s.MATH_SURE:  # 3
         return f"word:{min(reading.words & s.MATH_SURE)}"
     return None
+
+
+_QUANTIFIERS = s.words("all some no every none must")
+
+
+def bare_math(reading: Reading) -> str | None:
+    sure = reading.words & s.MATH_SURE
+    few = sum(len(sentence) for sentence in reading.sentences) <= MOST_SURE_WORDS
+    return f"word:{min(sure)}" if sure and few else None
 
 
 def bare_code(reading: Reading) -> str | None:
@@ -212,6 +253,7 @@ STRONG: tuple[tuple[str, Rule], ...] = (
 )
 WEAK: tuple[tuple[str, Rule], ...] = (
     ("review", bare_diff),
+    ("math-short", bare_math),
     ("code-edit", bare_code),
     ("reasoning", reasoning),
     ("math-short", math_short),

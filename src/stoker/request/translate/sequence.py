@@ -5,7 +5,7 @@
     3. the open block closes      -> who waits follows, in the order of opening, and the first unclosed one goes on live
     4. the answer is finished     -> whatever is open closes, whoever waits is given out
 
-Blocks get numbers from 0 in the order in which they go out. What was never opened, or is closed, is dropped.
+Blocks get numbers from `first` on, in the order in which they go out. What was never opened, or is closed, is dropped.
 """
 
 from __future__ import annotations
@@ -20,11 +20,16 @@ class Sequence:
 
     __slots__ = ("_live", "_next", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
         self._live: int | None = None
-        self._next = 0
+        self._next = first
         self._waiting: OrderedDict[int, list[Opened | Grew | Signed | Closed]] = OrderedDict()
         """A plain dict would look at all that is gone each time that its first one is asked for."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is open, nothing waits."""
+        return self._live is None and not self._waiting
 
     def feed(self, event: Event) -> list[Event]:
         match event:

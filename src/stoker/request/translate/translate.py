@@ -10,7 +10,20 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from stoker.domain.answer import Began, Counted, Ended, Event, Failed, Finished, Grew, Kind, Opened, Tokens
+from stoker.domain.answer import (
+    Began,
+    Closed,
+    Counted,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Kind,
+    Opened,
+    Signed,
+    Tokens,
+)
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
@@ -116,8 +129,9 @@ class AnswerTranslator:
     """
 
     __slots__ = (
-        "_began", "_check", "_frames", "_has_begun", "_is_over", "_pending", "_reader", "_restore", "_sequence",
-        "_tokens", "_whole", "_writer", "error", "is_meaningful", "losses", "rejected", "usage", "words",
+        "_began", "_calls", "_check", "_frames", "_has_begun", "_is_over", "_muted", "_opened", "_pending", "_reader",
+        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_whole", "_writer", "error", "is_meaningful",
+        "losses", "rejected", "usage", "words",
     )  # fmt: skip
     is_encoded = False
 
@@ -138,11 +152,13 @@ class AnswerTranslator:
         self.usage = Usage()
         self.is_meaningful = False
         self.error: dict[str, Any] | None = None
+        self._upstream = upstream
         self._reader = READ_ANSWER[upstream](self.losses)
         self._whole = WHOLE[upstream]
         self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
         custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
-        self._restore = Restore(written.names, custom)
+        self._restored = written.names, custom
+        self._restore = Restore(*self._restored)
         self._sequence = Sequence()
         self._frames = FrameSplitter()
         self._tokens = Tokens()
@@ -151,8 +167,30 @@ class AnswerTranslator:
         it.
         """
         self._has_begun = False
+        self._opened = 0
+        """Blocks that went out, and among them calls."""
+        self._calls = 0
+        self._muted: set[int] | None = None
+        """Where an answer goes on: blocks of the new reply that are no calls."""
         self._pending = b""
         self._is_over = False
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether another reply may give the calls of this answer: text of it went out, and no call."""
+        return self._has_begun and self._calls == 0
+
+    def go_on(self, check: Check | None) -> None:
+        """Another reply of the serve follows, whose calls are those of this answer; what else it says is left out."""
+        self.rejected, self.error = None, None
+        self._check = check
+        self._reader = READ_ANSWER[self._upstream](self.losses)
+        self._restore = Restore(*self._restored)
+        self._sequence = Sequence(self._opened)
+        self._frames = FrameSplitter()
+        self._muted = set()
+        self.is_meaningful = self._is_over = False
+        self._pending = b""
 
     @property
     def content_type(self) -> bytes:
@@ -213,7 +251,7 @@ class AnswerTranslator:
 
     def _write(self, events: Iterable[Event], out: list[bytes]) -> None:
         sequence, restore, check = self._sequence, self._restore, self._check
-        for read in events:
+        for read in events if self._muted is None else self._unmuted(events, self._muted):
             for event in sequence.feed(read):
                 for restored in restore.feed(event):
                     self._tally(restored)
@@ -222,9 +260,29 @@ class AnswerTranslator:
         if check is not None and check.is_failed and self.rejected is None:
             self.rejected, self.error = rejection(check), {}
 
+    def _unmuted(self, events: Iterable[Event], muted: set[int]) -> Iterable[Event]:
+        """Of a reply with which an answer goes on: its calls, its end, and what it cost."""
+        for event in events:
+            match event:
+                case Began(tokens=tokens):
+                    if tokens is not None:
+                        self._count(tokens)
+                case Opened(at=at, kind=kind) if kind is not Kind.CALL:
+                    muted.add(at)
+                case Grew(at=at) | Signed(at=at) | Closed(at=at) if at in muted:
+                    pass
+                case Finished() if not self._calls and self._sequence.is_idle:
+                    self.rejected = UpstreamError("the model gave no call in the place of a wrong one", code=REJECTED)
+                    self.error = {}
+                case _:
+                    yield event
+
     def _put(self, event: Event, out: list[bytes]) -> None:
         """Into the client's dialect; the beginning waits until something follows it."""
         self._note(event)
+        if isinstance(event, Opened):
+            self._opened += 1
+            self._calls += event.kind is Kind.CALL
         if isinstance(event, Began):
             self._began = event
         elif self._has_begun or isinstance(event, Failed):

@@ -1,0 +1,49 @@
+"""The shapes that tell classes of tasks apart: code, diffs, errors, paths, sums. Pure.
+
+No expression repeats without a bound or repeats a repetition: each is linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+
+FENCE = "```"
+DIFF = re.compile(
+    r"^(?:diff --git |@@ -\d|--- a/|\+\+\+ b/|[-+] {0,12}[a-z_]\w* ?[:=({.]|[-+](?:import|const|def|func) )", re.M
+)
+LINE = re.compile(
+    r"[ \t]{0,40}(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
+    r"from \w[\w.]{0,60} import |const \w|"
+    r"let \w|var \w|public |private |return[ ;]|if ?\(|for ?\(|while ?\(|#include|SELECT |FROM \w|"
+    r"apiVersion:|@\w{2,40}$|"
+    r"export |print[( ]|try:|package \w|resource \"|app\.\w|ALTER TABLE |DELETE FROM )"
+)
+"""How a line of code begins. In prose, too, a line may: what it says is kept where it reads as a sentence."""
+MARK = re.compile(
+    r"[;{](?=\n|$)|\(\w{0,40}\)[:;.{ ]?(?=\n|$)|= \[\]|=> |\);|</\w{1,20}>|/>|==|!= |&&|"
+    r"\.\w{1,30}\(|\(\w?\) ?\{|:= |\]\((?=\n|$)"
+    r"|SELECT .{1,80} FROM |ALTER TABLE |DELETE FROM "
+)
+"""What only code holds. Each branch begins with a character that prose rarely holds, so a search skips prose."""
+MARKS = ("(", "{", "=", ";", "</", "/>", "&&", "SELECT ", "ALTER TABLE ", "DELETE FROM ")
+"""One of these is in all that MARK finds, ..."""
+ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
+"""... and one of these in all that ERROR finds."""
+ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
+PATH = re.compile(
+    r"[`'\"(]?(?:[\w.-]{1,60}/){0,8}[\w-]{1,60}\.(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"
+    r"css|html|swift|scala|sh|ini|cfg)[`'\"),.:;?]{0,3}|[`'\"(]?(?:[\w.-]{1,60}/){1,8}[`'\"),.:;?]{0,3}"
+)
+"""Of a word: a file of code, or a folder."""
+ARITHMETIC = re.compile(
+    r"\d[\d., ]{0,20} ?(?:[-+*/^×÷=%!]|choose|of|x) ?\(?-?[\d a-z]|[a-z]\^\d|\dx\b|√|²|lim |\d!|\d%"
+)
+DIGITS = re.compile(r"\d+")
+OBJECT = re.compile(r"\{ ?\"|\{\.\.\.|\[\]")
+SERIES = re.compile(r"(?:\d+ ?, ?){3,20}(?:\?|\d+ ?\?|_|\.\.\.)")
+WIDE = re.compile(
+    r"\b(?:end[ -]to[ -]end|down through|file by file|large[ -]scale|across the board|all over the|one by one|"
+    r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|"
+    r"dependents|implementations))\b"
+)
+IDENTIFIER = re.compile(r"`|[a-z]_[a-z]|[a-z][A-Z][a-z]|\w\(\)|::|->|\w/\w{2,}/")
