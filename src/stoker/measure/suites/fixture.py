@@ -20,6 +20,7 @@ ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345
 """Of ids."""
 ASSISTANT, TINY = "assistant", "tiny"
 """Wordings: what any assistant understands, and what the models in the package were taught."""
+DATA = files("stoker.measure.suites") / "data"
 
 
 class FixtureError(StokerError):
@@ -48,11 +49,15 @@ _decoder = msgspec.json.Decoder(Fixture)
 
 def shipped(wording: str = ASSISTANT) -> list[Fixture]:
     """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
-    data = files("stoker.measure.suites") / "data"
-    found = by_class(_read(data, CLASSES))
+    found = by_class(_read(DATA, CLASSES))
     if wording == TINY:
-        found |= by_class(_read(data / TINY, CLASSES))
+        found |= by_class(_read(DATA / TINY, CLASSES))
     return [one for own in found.values() for one in own]
+
+
+def every() -> list[Fixture]:
+    """The ones in the package, in both wordings."""
+    return [*_read(DATA, CLASSES), *_read(DATA / TINY, CLASSES)]
 
 
 def wording(model: str) -> str:
