@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - a hostile program in one line
+
 """The sandbox: what hostile programs get, and what the operator's own secrets are worth in it."""
 
 from __future__ import annotations
