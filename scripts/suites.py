@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
 
-from fixtures import tiny  # noqa: E402
-from fixtures.dice import Dice  # noqa: E402
+from fixtures import calling, coding, reading, reckoning, tiny, writing  # noqa: E402
+from fixtures.dice import COUNT, Dice, Made  # noqa: E402
 
 DATA = ROOT / "src" / "stoker" / "measure" / "suites" / "data"
-MAKERS = {"tiny": tiny.MAKERS}
+MODULES = (calling, coding, reading, reckoning, writing)
+MAKERS = {"assistant": {name: make for one in MODULES for name, make in one.MAKERS.items()}, "tiny": tiny.MAKERS}
+
+Maker = Callable[[Dice], Made]
+
+
+def different(make: Maker, dice: Dice) -> list[tuple[Any, Any]]:
+    """One after the other. A question that was drawn before is drawn anew, from the next rounds of its maker."""
+    found: dict[str, tuple[Any, Any]] = {}
+    while len(found) < COUNT:
+        for request, check in make(dice):
+            found.setdefault(json.dumps(request), (request, check))
+    return list(found.values())[:COUNT]
 
 
 def made() -> Iterator[tuple[Path, bytes]]:
@@ -25,7 +38,7 @@ def made() -> Iterator[tuple[Path, bytes]]:
         directory, prefix = (DATA, "") if wording == "assistant" else (DATA / wording, f"{wording}-")
         for name, make in makers.items():
             lines = []
-            for number, (request, check) in enumerate(make(Dice(f"{wording} {name}")), 1):
+            for number, (request, check) in enumerate(different(make, Dice(f"{wording} {name}")), 1):
                 one = {"id": f"{prefix}{name}-{number:03}", "task_class": name, "request": request, "check": check}
                 lines.append(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n")
             yield directory / f"{name}.jsonl", "".join(lines).encode()

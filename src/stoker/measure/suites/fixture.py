@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -14,12 +15,14 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
 from stoker.measure import canary_set
-from stoker.measure.suites.check import Check
+from stoker.measure.suites.check import All, Check, Number
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Of ids."""
+DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 ASSISTANT, TINY = "assistant", "tiny"
 """Wordings: what any assistant understands, and what the models in the package were taught."""
+DATA = files("stoker.measure.suites") / "data"
 
 
 class FixtureError(StokerError):
@@ -48,11 +51,15 @@ _decoder = msgspec.json.Decoder(Fixture)
 
 def shipped(wording: str = ASSISTANT) -> list[Fixture]:
     """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
-    data = files("stoker.measure.suites") / "data"
-    found = by_class(_read(data, CLASSES))
+    found = by_class(_read(DATA, CLASSES))
     if wording == TINY:
-        found |= by_class(_read(data / TINY, CLASSES))
+        found |= by_class(_read(DATA / TINY, CLASSES))
     return [one for own in found.values() for one in own]
+
+
+def every() -> list[Fixture]:
+    """The ones in the package, in both wordings."""
+    return [*_read(DATA, CLASSES), *_read(DATA / TINY, CLASSES)]
 
 
 def wording(model: str) -> str:
@@ -124,7 +131,7 @@ def parse(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixtur
 
 
 def _wrong(one: Fixture, classes: Collection[str]) -> str:
-    """1. its id  2. its class  3. turns  4. what the asker adds."""
+    """1. its id  2. its class  3. turns  4. what the asker adds  5. a number that is none."""
     if not one.id or not ALPHABET.issuperset(one.id):  # 1
         return "`id` wants letters, digits, dots and dashes"
     if one.task_class not in classes:  # 2
@@ -135,4 +142,8 @@ def _wrong(one: Fixture, classes: Collection[str]) -> str:
     for name in ("model", "stream"):  # 4
         if name in one.request:
             return f"`request.{name}` is not the fixture's to say"
+    checks = one.check.checks if isinstance(one.check, All) else [one.check]
+    for check in checks:  # 5
+        if isinstance(check, Number) and not DECIMAL.fullmatch(check.value):
+            return f"`check.value` '{check.value}' is no number"
     return ""

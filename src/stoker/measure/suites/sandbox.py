@@ -113,13 +113,16 @@ def _run(chosen: Way, code: str, tests: str) -> Ran:
             os.close(reading)
 
 
+def _inside() -> str:
+    return (files("stoker.measure.suites") / "inside.py").read_text()
+
+
 def _start(chosen: Way, directory: str, descriptor: int) -> subprocess.Popen[bytes]:
-    text = (files("stoker.measure.suites") / "inside.py").read_text()
     more: dict[str, Any] = {}
     if chosen.user is not None:
         more = {"user": chosen.user, "group": chosen.user, "extra_groups": []}
     return subprocess.Popen(
-        [*chosen.prefix, os.path.realpath(sys.executable), "-I", "-S", "-c", text],
+        [*chosen.prefix, os.path.realpath(sys.executable), "-I", "-S", "-c", _inside()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

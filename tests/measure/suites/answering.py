@@ -1,0 +1,93 @@
+"""Answers to checks: one that is right, and saying things."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from stoker.domain.answer import Answer, Stop
+from stoker.domain.prompt import Call, Text
+from stoker.measure.suites import check as kinds
+
+
+def text(said: str, stop: Stop = Stop.END) -> Answer:
+    return Answer("1", "m", [Text(said)] if said else [], stop)
+
+
+def calls(*pairs: tuple[str, Any], said: str = "") -> Answer:
+    made = [Call(str(at), name, json.dumps(arguments)) for at, (name, arguments) in enumerate(pairs)]
+    return Answer("1", "m", [*([Text(said)] if said else []), *made], Stop.CALLS)
+
+
+def block(search: str, replace: str) -> str:
+    return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
+
+
+def right(check: kinds.Check) -> Answer:
+    """What passes; a program has to be given."""
+    match check:
+        case kinds.Calls():
+            return calls(*((one.name, one.arguments) for one in check.calls))
+        case kinds.All():
+            return text(" ".join(_said(one) for one in check.checks))
+        case kinds.Code():
+            raise ValueError("not from the check alone")
+    return text(_said(check))
+
+
+def _said(check: Any) -> str:
+    match check:
+        case kinds.Number():
+            return f"The answer is {check.value}."
+        case kinds.Copy():
+            return check.text
+        case kinds.Exact():
+            return check.values[0]
+        case kinds.Needle():
+            return check.value
+        case kinds.Line():
+            return f"line {check.line}"
+        case kinds.Json():
+            return f"```json\n{json.dumps(check.values)}\n```"
+        case kinds.Abstain():
+            return "Well."
+        case kinds.Edit():
+            return block(check.source.rstrip("\n"), check.wanted.rstrip("\n"))
+        case kinds.Plan():
+            return _plan(check)
+    return _words(check)
+
+
+def _plan(check: kinds.Plan) -> str:
+    bodies = [f"Write part {at}." for at in range(check.least)]
+    things = [pair[0] for pair in check.order] + [pair[1] for pair in check.order[-1:]]
+    for at, thing in enumerate(things or [wordings[0] for wordings in check.mentions]):
+        bodies[at] += f" It has the {thing}."
+    return "\n".join(f"{at}. {body}" for at, body in enumerate(bodies, 1))
+
+
+def _words(check: Any) -> str:
+    if isinstance(check, kinds.Contains):
+        return " ".join([*check.all, *check.any[:1]])
+    if isinstance(check, kinds.Facts):
+        return " and ".join(wordings[0] for wordings in check.facts)
+    return _formed(check)
+
+
+def _formed(check: kinds.Format) -> str:
+    """Only what the fixtures in the package combine."""
+    if check.case:
+        return {"upper": "ALL OF IT IS SO", "lower": "all of it is so"}[check.case]
+    if check.bullets and check.lines:
+        return "\n".join("- one" for _ in range(check.bullets))
+    if check.bullets:
+        return "\n" + "\n".join("- and" for _ in range(check.bullets))
+    if check.numbered:
+        return "\n".join(f"{at}. one" for at in range(1, check.numbered + 1))
+    if check.paragraphs:
+        return "\n\n".join("Some text." for _ in range(check.paragraphs))
+    if check.sentences:
+        return " ".join([*check.must, *("Yes." for _ in range(check.sentences))])
+    if check.starts:
+        return f"{check.starts} so it is. {check.ends}"
+    return "so it is" if check.min_words else ""

@@ -1,0 +1,142 @@
+
+"""The sandbox: what hostile programs get, and what the operator's own secrets are worth in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from stoker.measure.suites import sandbox
+from stoker.measure.suites.sandbox import End, Way, run
+
+
+def test_a_right_program_passes_and_a_wrong_one_is_told_where() -> None:
+    assert run("def f(): return 1", "assert f() == 1").end is End.PASSED
+    found = run("def f(): return 2", "x = 1\nassert f() == 1, 'no one'")
+    assert (found.end, found.told) == (End.FAILED, "AssertionError in line 2 of the tests: no one")
+    assert run("def f(:", "").told.startswith("SyntaxError")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys; sys.exit(0)",
+        "raise SystemExit",
+        "import os; os._exit(0)",
+        "print('passed')\nimport os; os._exit(0)",
+    ],
+)
+def test_a_program_that_ends_itself_has_not_passed(code: str) -> None:
+    assert run(code, "").end is End.FAILED
+
+
+def test_what_runs_only_as_a_script_does_not_run() -> None:
+    assert run("if __name__ == '__main__': raise ValueError", "").end is End.PASSED
+
+
+def test_an_infinite_loop_ends_with_its_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sandbox.LIMITS, "RLIMIT_CPU", 1)
+    found = run("while True: pass", "")
+    assert (found.end, found.told) == (End.FAILED, "ended without a result: a limit was reached, or it stopped itself")
+
+
+def test_a_sleeper_ends_with_its_seconds_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "WALL", 0.2)
+    found = run("import time; time.sleep(600)", "")
+    assert (found.end, found.told) == (End.FAILED, "took longer than 0.2 s")
+
+
+def test_endless_output_is_cut_and_ends_the_program() -> None:
+    found = run("while True: print('x' * 1000)", "")
+    assert (found.end, len(found.output)) == (End.FAILED, sandbox.OUTPUT)
+    assert found.told == "said more than 65536 bytes"
+
+
+def test_memory_and_files_are_bounded() -> None:
+    assert run("x = bytearray(10**9)", "").told.startswith("MemoryError")
+    assert "File too large" in run("open('f', 'wb').write(bytes(2**21))", "").told
+
+
+def test_a_fork_bomb_does_not_get_to_fork() -> None:
+    code = "import os\nfor _ in range(50):\n    if os.fork() == 0:\n        os.setsid()\n"
+    assert run(code, "").told == "PermissionError: os.fork is not for this program"
+    assert "subprocess.Popen" in run("import subprocess; subprocess.run(['true'])", "").told
+
+
+def test_no_secret_of_the_environment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVIDER_API_KEY", "sk-very-secret")
+    found = run("import os; print(sorted(os.environ), os.listdir('.'), os.getcwd())", "")
+    assert found.end is End.PASSED
+    assert b"PROVIDER" not in found.output
+    assert b"[] /" in found.output  # an empty directory
+    assert str(Path.cwd()).encode() not in found.output
+
+
+def test_nothing_outside_its_directory_is_written_or_removed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("mine")
+    for code in (f"open({str(kept)!r}, 'w')", f"import os; os.remove({str(kept)!r})",
+                 f"import shutil; shutil.rmtree({str(tmp_path)!r})"):  # fmt: skip
+        assert "outside of its own directory" in run(code, "").told
+    assert kept.read_text() == "mine"
+    assert run("open('own', 'w').write('x')", "assert open('own').read() == 'x'").end is End.PASSED
+
+
+def test_no_connection_is_made() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 1)"
+        assert run(code, "").end is End.FAILED
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_what_it_started_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Python's refusal, and in a session of its own: it would outlive a plain kill."""
+    if not sandbox.way().prefix:
+        pytest.skip("no process numbers of its own can be had here")
+    inside = sandbox._inside()
+    monkeypatch.setattr(sandbox, "_inside", lambda: inside.replace("sys.addaudithook(", "id("))
+    mark = f"stoker-left-{os.getpid()}"
+    code = (
+        "import os, sys\nif os.fork() == 0:\n    os.setsid()\n    open('started', 'w').close()\n"
+        f"    os.execv(sys.executable, ['{mark}', '-c', 'import time; time.sleep(60)'])\n"
+    )
+    waits = "while not os.path.exists('started'): pass\n"
+    assert run(code, waits).end is End.PASSED
+    until = time.monotonic() + 5
+    while _is_running(mark) and time.monotonic() < until:
+        os.sched_yield()
+    assert not _is_running(mark)
+
+
+def _is_running(mark: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    sandbox.way.cache_clear()
+    try:
+        found = run("", "")
+    finally:
+        monkeypatch.undo()
+        sandbox.way.cache_clear()
+    assert (found.end, found.isolation) == (End.PASSED, "no network of its own: unshare is not granted here")
+
+
+def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "way", lambda: Way("nothing", ("/nowhere/unshare",)))
+    assert run("", "").end is End.BROKEN
+    monkeypatch.setattr(sandbox, "way", lambda: Way("nothing", ("/bin/false",)))
+    assert run("", "").end is End.BROKEN

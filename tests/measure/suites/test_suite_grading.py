@@ -1,0 +1,195 @@
+"""The runner: a class ends when it is decided, what is no sample is kept apart, and an earlier run is gone on with."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+from answering import text
+
+from stoker.domain.answer import Answer, Tokens
+from stoker.domain.lease import Target
+from stoker.domain.run import Fingerprint
+from stoker.domain.tier import Row, Verdict
+from stoker.measure import stats
+from stoker.measure.suites import check as kinds
+from stoker.measure.suites import grade as grading
+from stoker.measure.suites.code import Broken
+from stoker.measure.suites.fixture import Fixture, digest
+from stoker.measure.suites.grade import Graded, Outcome, Progress, asker, from_lines, grades, lines, rows
+from stoker.measure.suites.spoken import Grade
+from stoker.measure.talk import Heard, Talk
+from stoker.measure.timing import Timed
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
+
+PRINT = Fingerprint("identity", "execution")
+
+
+def fixtures(count: int = 60, name: str = "chat") -> list[Fixture]:
+    request = {"messages": [{"role": "user", "content": "hi"}]}
+    return [Fixture(f"{name}-{at}", name, request, kinds.Copy("yes")) for at in range(count)]
+
+
+def heard(said: str, seconds: float = 1.0, failure: str = "") -> Heard:
+    timed = Timed(0.0, 10.0, 10.0 + seconds, failure=failure, tokens=Tokens(output=3))
+    return Heard(timed, text(said), None, [])
+
+
+class Model:
+    """Answers by number; notes what it was asked."""
+
+    def __init__(self, answer: Callable[[int], Heard]) -> None:
+        self.asked: list[str] = []
+        self._answer = answer
+
+    async def __call__(self, fixture: Fixture) -> Heard:
+        self.asked.append(fixture.id)
+        return self._answer(int(fixture.id.rpartition("-")[2]))
+
+
+def graded(model: Model, own: Sequence[Fixture], **more: object) -> list[Graded]:
+    return asyncio.run(grades(own, model, **more))  # type: ignore[arg-type]
+
+
+def profile(found: Sequence[Graded], own: Sequence[Fixture]) -> list[Row]:
+    return rows(found, own, "fast", PRINT, at=5.0)
+
+
+def test_a_class_ends_as_soon_as_it_is_decided() -> None:
+    good = Model(lambda at: heard("yes"))
+    found = graded(good, fixtures())
+    assert len(good.asked) == len(found) == 27
+    bad = Model(lambda at: heard("no"))
+    assert len(graded(bad, fixtures())) == len(bad.asked) == 3
+
+
+def test_a_verdict_of_the_test_is_one_of_the_profile() -> None:
+    own = fixtures()
+    for answer, verdict, n in (
+        (lambda at: heard("yes"), Verdict.ALLOW, 27),
+        (lambda at: heard("no"), Verdict.DENY, 3),
+        (lambda at: heard("no" if at % 10 == 5 else "yes"), Verdict.VERIFY, 60),
+    ):
+        (row,) = profile(graded(Model(answer), own), own)
+        assert (row.verdict, row.n) == (verdict, n)
+        assert (row.tier, row.task_class, row.identity, row.execution) == ("fast", "chat", "identity", "execution")
+        assert (row.source, row.dataset, row.at) == ("bootstrap", digest(own), 5.0)
+
+
+def test_latency_is_the_median_to_the_end_of_an_answer() -> None:
+    own = fixtures(3)
+    found = graded(Model(lambda at: heard("yes", (5.0, 1.0, 2.0)[at])), own)
+    assert [one.seconds for one in found] == [5.0, 1.0, 2.0]
+    assert profile(found, own)[0].latency == 2.0
+    assert found[0].tokens == 3
+
+
+def test_classes_come_in_the_order_in_which_they_are_listed_and_have_rows_of_their_own() -> None:
+    own = [*fixtures(2, "review"), *fixtures(2, "chat")]
+    model = Model(lambda at: heard("yes"))
+    found = graded(model, own)
+    assert model.asked == ["chat-0", "chat-1", "review-0", "review-1"]
+    first, second = profile(found, own)
+    assert (first.task_class, second.task_class) == ("chat", "review")
+    assert first.dataset != second.dataset
+
+
+def test_no_answer_is_no_sample() -> None:
+    own = fixtures(5)
+    found = graded(Model(lambda at: heard("", failure="timeout") if at == 1 else heard("yes")), own)
+    assert [(one.outcome, one.told) for one in found[:2]] == [(Outcome.PASSED, ""), (Outcome.UNANSWERED, "timeout")]
+    assert (profile(found, own)[0].n, profile(found, own)[0].passed) == (4, 4)
+
+
+def test_several_in_a_row_that_are_no_sample_end_the_class_and_not_the_next_one() -> None:
+    own = [*fixtures(9, "chat"), *fixtures(4, "review")]
+    model = Model(lambda at: heard("", failure="http_500"))
+    graded(model, own)
+    assert model.asked == ["chat-0", "chat-1", "chat-2", "review-0", "review-1", "review-2"]
+    assert profile(graded(model, own), own) == []
+    odd = Model(lambda at: heard("yes") if at % 3 == 2 else heard("", failure="http_500"))
+    assert len(graded(odd, fixtures(9))) == 9
+
+
+@pytest.mark.parametrize("error", [Broken("the sandbox did not start"), KeyError("type")])
+def test_a_check_that_crashes_is_no_sample_and_no_word_about_the_model(error: Exception) -> None:
+    def crash(check: kinds.Check, answer: Answer) -> Grade:
+        raise error
+
+    own = fixtures(2)
+    found = graded(Model(lambda at: heard("yes")), own, check=crash)
+    assert [one.outcome for one in found] == [Outcome.CHECKER, Outcome.CHECKER]
+    assert str(error.args[0]) in found[0].told
+    assert profile(found, own) == []
+
+
+def test_a_check_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grading, "PATIENCE", 0.05)
+    over = threading.Event()
+
+    def hang(check: kinds.Check, answer: Answer) -> Grade:
+        over.wait(30)
+        return Grade(True)
+
+    try:
+        (found,) = graded(Model(lambda at: heard("yes")), fixtures(1), check=hang)
+    finally:
+        over.set()
+    assert (found.outcome, found.told) == (Outcome.CHECKER, "the check took longer than 0.05 s")
+
+
+def test_an_earlier_run_is_gone_on_with() -> None:
+    own = fixtures()
+    whole = graded(Model(lambda at: heard("yes")), own)
+    model, seen = Model(lambda at: heard("yes")), []
+    again = graded(model, own, done=from_lines(lines(whole[:20]) + b'{"fixture":"cha'), on_progress=seen.append)
+    assert again == whole
+    assert model.asked == [f"chat-{at}" for at in range(20, 27)]
+    assert [progress.is_new for progress in seen] == [False] * 20 + [True] * 7
+
+
+def test_what_was_no_sample_and_what_changed_since_is_asked_anew() -> None:
+    own = fixtures(3)
+    earlier = graded(Model(lambda at: heard("", failure="timeout") if at == 0 else heard("yes")), own)
+    changed = [own[0], own[1], Fixture(own[2].id, "chat", own[2].request, kinds.Copy("no"))]
+    model = Model(lambda at: heard("yes"))
+    assert [one.outcome for one in graded(model, changed, done=earlier)] == ["passed", "passed", "failed"]
+    assert model.asked == ["chat-0", "chat-2"]
+
+
+def test_progress_tells_where_the_class_stands() -> None:
+    seen: list[Progress] = []
+    graded(Model(lambda at: heard("no" if at == 0 else "yes")), fixtures(), on_progress=seen.append)
+    assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].verdict) == (1, 0, 60, stats.Verdict.UNDECIDED)
+    assert (seen[0].graded.outcome, seen[0].graded.told) == (Outcome.FAILED, "no copy: 'no'")
+    assert (seen[-1].n, seen[-1].passed, seen[-1].verdict) == (38, 37, stats.Verdict.ALLOW)
+
+
+def test_a_served_model_is_asked_with_the_settings_and_the_fixtures_own_come_first() -> None:
+    async def run() -> list[Graded]:
+        async with ScriptedServer(Script(answers=[{"blocks": [{"type": "text", "text": "yes"}]}])) as server:
+            talk = Talk(Target("127.0.0.1", server.port, "", "m"))
+            try:
+                return await grades(fixtures(3), asker(talk, {"temperature": 0}))
+            finally:
+                talk.close()
+
+    found = asyncio.run(run())
+    assert [one.outcome for one in found] == [Outcome.PASSED] * 3
+    assert all(one.seconds is not None and one.seconds > 0 for one in found)
+
+
+def test_settings_give_way_to_the_fixture() -> None:
+    sent: list[dict[str, object]] = []
+
+    class Listening:
+        async def ask(self, document: dict[str, object], timeout: float) -> Heard:
+            sent.append(document)
+            return heard("yes")
+
+    own = Fixture("a", "chat", {"messages": [], "temperature": 1}, kinds.Copy("yes"))
+    asyncio.run(asker(Listening(), {"temperature": 0, "top_p": 0.5})(own))  # type: ignore[arg-type]
+    assert sent == [{"temperature": 1, "top_p": 0.5, "stream": False, "messages": []}]
