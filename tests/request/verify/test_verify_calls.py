@@ -6,7 +6,7 @@ import pytest
 from tests.request.verify.asked import READ, answer, call, expected, noted, proofs, proved
 
 from stoker.domain.answer import Stop
-from stoker.domain.prompt import Call, Choice, Raw, Result, Role, Text, Tool, ToolChoice, Turn
+from stoker.domain.prompt import Call, Choice, Image, Raw, Result, Role, Text, Tool, ToolChoice, Turn
 from stoker.request.verify.check_calls import MAX_IDS
 from stoker.request.verify.verifier import whole
 
@@ -104,6 +104,12 @@ def test_the_same_call_as_in_the_last_two_turns_is_only_noted() -> None:
     assert noted(again, tools=[READ], turns=turns(call('{"path":"b"}'))) == []
     later = call('{"path":"b"}'), call('{"path":"c"}')
     assert noted(again, tools=[READ], turns=turns(call(), *later)) == []
+
+
+def test_what_the_model_only_said_in_the_last_turns_is_no_call() -> None:
+    turns = [Turn(Role.ASSISTANT, [Text("read")]), Turn(Role.USER, [Image(url="u"), Result("c", [Text("caf")])])]
+    assert noted(call(), "caf\ufffd\n", tools=[READ], turns=turns) == []
+    assert proved(call(), "caf\ufffd\n", tools=[READ], turns=turns) == ["replacement"]
 
 
 def test_what_cannot_be_checked_of_a_schema_is_noted_and_passes() -> None:

@@ -72,6 +72,8 @@ def test_json_that_is_too_deep_is_said_so() -> None:
         ("", Broken.SYNTAX),
         ("\ufeff{}", Broken.SYNTAX),
         ('{"a":' * 100_000, Broken.DEPTH),
+        ('"\\ud800' + '"' + "[" * 9, Broken.SYNTAX),
+        ('["\\ud800",' + "[" * 100_000, Broken.DEPTH),
         ("[1e400]", [float("inf")]),
     ],
 )

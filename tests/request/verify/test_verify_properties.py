@@ -107,7 +107,7 @@ HOSTILE = {
     "one line": "x <|im_end " * 90_000,
     "markers": "a <|im_end|> b\n" * 20_000,
     "lost": "\ufffd\n" * 200_000,
-    "lines": "\n" * 1_000_000,
+    "lines": "\n" * 300_000,
     "search": "<<<<<<< SEARCH\n" * 60_000,
     "searches": "<<<<<<< SEARCH\nx\n=======\n>>>>>>> REPLACE\n" * 20_000,
     "hunks": "```diff\n" + "@@ -1 +1 @@\n" * 20_000 + "```\n",
@@ -120,7 +120,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_read_in_linear_time(name: str) -> None:
-    """A factor too many would take minutes: the bound is a hundred times what it takes."""
+    """All take well below two seconds; a factor too many would take minutes."""
     known = expected("<<<<<<< SEARCH\n" + "x" * 100_000)
     began = time.process_time()
     whole(known, answer(HOSTILE[name]))

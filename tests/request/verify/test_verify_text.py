@@ -158,6 +158,8 @@ def test_a_block_of_code_has_to_end() -> None:
 def test_a_fence_within_a_fence_leaves_nothing_open() -> None:
     assert proved("```markdown\n# A\n```python\nx\n```\n```\n") == []
     assert proved("~~~\n```\n~~~\n") == []
+    assert proved("Title\n~~~~~\n\nText.") == []
+    assert proved("Title\n\n~~~~~\nText.") == ["open_fence"]
     assert proved("````\n```\nx\n````\n") == []
 
 
