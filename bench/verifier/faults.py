@@ -26,12 +26,10 @@ def broken(seed: int, n: int) -> dict[str, list[Case]]:
     """`n` cases of each fault."""
     rng = Random(seed)
     found: dict[str, list[Case]] = {name: [] for name in FAULTS}
-    source = iter(())
     batch = 0
     while any(len(made) < n for made in found.values()):
-        source = iter(cases(seed + 1 + batch, 2000))
         batch += 1
-        for case in source:
+        for case in cases(seed + batch, 2000):
             for name, (kinds, fault) in FAULTS.items():
                 if case.kind in kinds and len(found[name]) < n:
                     made = fault(rng, copy.deepcopy(case))

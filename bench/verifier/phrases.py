@@ -101,8 +101,8 @@ SNIPPETS = (
     "type Pair[T] = tuple[T, T]\n\ndef first[T](items: list[T]) -> T:\n    return items[{n}]\n",
 )
 OTHER_CODE = {
-    "javascript": "export function {name}(items) {{\n  return items.filter((x) => x > {n}).map((x) => `${{x.name}}`);\n}}\n",
-    "ts": "type {title} = {{ id: number; tags: string[] }};\n\nconst {name} = ({{ id, ...rest }}: {title}) => ({{ id, rest }});\n",
+    "javascript": "export function {name}(items) {{\n  return items.map((x) => `${{x.name}}: {n}`);\n}}\n",
+    "ts": "type {title} = {{ id: number; tags: string[] }};\n\nconst {name} = ({{ id, ...rest }}: {title}) => rest;\n",
     "bash": "#!/usr/bin/env bash\nset -euo pipefail\nfor f in *.log; do\n  grep -c '{name}' \"$f\" || true\ndone\n",
     "rust": "fn {name}<'a>(s: &'a str) -> Option<&'a str> {{\n    s.split('-').nth({n})\n}}\n",
     "go": "func {title}(xs []int) (sum int) {{\n\tfor _, x := range xs {{\n\t\tsum += x * {n}\n\t}}\n\treturn\n}}\n",

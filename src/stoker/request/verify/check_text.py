@@ -129,6 +129,8 @@ class TextCheck:
     def _end_line(self) -> None:
         line = self._line.text()
         self._line.drop()
+        if not line and self._fences.passes_blank() and not self._edits.is_open:
+            return  # a million of them may come
         line = line.removesuffix("\r")
         for finding in self._edits.line(line):
             self._tell(finding)

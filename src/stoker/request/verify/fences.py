@@ -3,7 +3,8 @@
 Two readings run side by side, because models nest fences of the same length, which CommonMark does not know:
 a labelled fence within an open block is text for CommonMark (https://spec.commonmark.org/0.31.2/#fenced-code-blocks),
 and opens another level for the second reading. A block whose readings differ is not judged. Unlike CommonMark, a fence
-may be indented by any number of blanks: models write them into lists.
+may be indented by any number of blanks: models write them into lists. And tildes right below a line of text open
+nothing: they underline a heading in reStructuredText.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Block(NamedTuple):
 class Fences:
     """Feed it the lines, without their ends."""
 
-    __slots__ = ("_depth", "_fence", "_has_inner", "_indent", "_kept", "_label", "is_open")
+    __slots__ = ("_depth", "_fence", "_has_inner", "_indent", "_is_below_text", "_kept", "_label", "is_open")
 
     def __init__(self) -> None:
         self.is_open = False
@@ -37,6 +38,7 @@ class Fences:
         """Of the second reading."""
         self._fence = ""
         self._indent = 0
+        self._is_below_text = False
         self._label = ""
         self._has_inner = False
         self._kept = Pieces()
@@ -46,10 +48,17 @@ class Fences:
         """Whether both readings are within a block."""
         return self.is_open and self._depth > 0
 
+    def passes_blank(self) -> bool:
+        """A blank line is taken in, if it is prose; else it has to be given as any other."""
+        self._is_below_text = False
+        return not self.is_open
+
     def line(self, line: str) -> Block | None:
         """The block that this line closed, if it may be judged. `is_open` is then about what follows."""
         found = _FENCE.match(line)
-        if found is not None:
+        is_heading = self._is_below_text and not self.is_open and not line.strip("~ \t")
+        self._is_below_text = found is None and bool(line.strip())
+        if found is not None and not is_heading:
             return self._at_fence(found[1], found[2].strip(), len(line) - len(line.lstrip()), line)
         if self.is_open:
             self._keep(line)

@@ -283,10 +283,10 @@ def _multiple(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
 
 
 def _unchecked(of: type) -> Rule:
-    """A keyword that is not checked, and says nothing of values of other types."""
+    """A keyword that is not checked, and says nothing of values of other types, nor of an empty object or list."""
 
     def rule(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
-        return None if isinstance(value, of) else True
+        return None if isinstance(value, of) and (value or of not in (dict, list)) else True
 
     return rule
 
