@@ -12,17 +12,12 @@ import contextlib
 import gc
 import hmac
 import logging
-import os
 import re
 import socket
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from io import TextIOWrapper
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import msgspec
@@ -49,6 +44,7 @@ from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
 from stoker.front import Front
+from stoker.hosting import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.legacy import Legacy
 from stoker.measure import artifact
 from stoker.measure.machine import machine
@@ -74,7 +70,6 @@ from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
 Announce = Callable[[str], None]
-BACKLOG = 2048
 _RESULT_ID = re.compile(r"[A-Za-z0-9._-]{1,120}")
 GC_THRESHOLD = 20_000
 """Objects between two looks for cycles: a request leaves about ten, so a look comes every thousand requests or so."""
@@ -108,17 +103,17 @@ def run(
             state = StateDir(Path(settings.paths.state))
             state.lock()
             held.callback(state.close)
-            held.enter_context(_logging(settings))
-            sockets = [_listen(settings), state.bind_socket()]
+            held.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
+            sockets = [listen(settings.front_door.host, settings.front_door.port), state.bind_socket()]
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
             return 1
-        held.callback(_close, sockets)
+        held.callback(close, sockets)
         if state.note is not None:
             announce(state.note)
         application = Application(settings, state, announce, reload, force, leave_running, resume, rows)
         try:
-            return _event_loop()(application.serve(sockets))
+            return event_loop()(application.serve(sockets))
         except KeyboardInterrupt:  # before uvicorn took the signals over
             return 130
 
@@ -221,7 +216,7 @@ class Application:
         gc.collect()
         gc.freeze()  # what lives as long as the program is not looked through again
         gc.set_threshold(GC_THRESHOLD, 20, 20)
-        server = _Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace, self._opened)
+        server = Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace, self._opened)
         try:
             # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
             recovering = {swap.slot for swap in journal.left()}
@@ -449,52 +444,6 @@ class Application:
         }
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server with Stoker's way to stop."""
-
-    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float, opened: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._opened = opened
-        self._conductor = conductor
-        self._grace = grace
-        self._loop = asyncio.get_running_loop()
-        self._draining: asyncio.Task[None] | None = None
-        self._signalled = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._opened()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains, the second ends. Not kept for raising again: an orderly end is exit code 0."""
-        if self.should_exit:
-            self.force_exit = True
-            self._loop.call_soon_threadsafe(self._cut)
-        self.should_exit = True
-        self._loop.call_soon_threadsafe(self._signalled.set)
-
-    async def main_loop(self) -> None:
-        """Until a signal, with a new Date header every second; uvicorn's own looks for signals ten times a second."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await self._signalled.wait()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
-        try:
-            await super().shutdown(sockets)
-        finally:
-            self._draining.cancel()
-            await asyncio.gather(self._draining, return_exceptions=True)
-            for turn in tuple(self.server_state.tasks):  # after a second signal uvicorn leaves them to themselves
-                turn.cancel()
-
-    def _cut(self) -> None:
-        if self._draining is not None:
-            self._draining.cancel()
-
-
 def placed(settings: Settings) -> list[Serve]:
     """The serves with their slot's devices in their environment, and their caches under the vault where that rules."""
     slots = {slot.name: slot for slot in settings.slots}
@@ -517,66 +466,3 @@ def _fixed(old: Settings, new: Settings) -> list[str]:
     if old.paths != new.paths:
         problems.append("[paths] change only with a restart")
     return problems
-
-
-def _listen(settings: Settings) -> socket.socket:
-    """The TCP door. Raises OSError naming the address."""
-    host, port = settings.front_door.host, settings.front_door.port
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise OSError(
-            f"cannot listen on {host}:{port}: {error.strerror}; `stoker up --port N` takes another"
-        ) from error
-    sock.setblocking(False)
-    return sock
-
-
-def _close(sockets: list[socket.socket]) -> None:
-    for sock in sockets:
-        sock.close()
-
-
-class _PrivateLog(RotatingFileHandler):
-    """A rotated log that only its owner can read, whatever directory it lies in."""
-
-    def _open(self) -> TextIOWrapper:
-        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
-
-
-@contextlib.contextmanager
-def _logging(settings: Settings) -> Iterator[None]:
-    """Stoker's own log: `LOGS/stoker.log`, bounded."""
-    Path(settings.paths.logs).mkdir(parents=True, exist_ok=True, mode=0o700)
-    handler = _PrivateLog(
-        Path(settings.paths.logs) / "stoker.log", maxBytes=settings.paths.log_bytes, backupCount=1, delay=True
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO if logger.name == "stoker" else logging.ERROR)
-        logger.propagate = False
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
-        handler.close()
-
-
-def _event_loop() -> Callable[[Any], int]:
-    """uvloop where it is there; asyncio's own elsewhere."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run
-    if sys.version_info >= (3, 12):
-        return uvloop.run
-    return lambda main: asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main)

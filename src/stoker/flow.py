@@ -25,15 +25,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.call import Call, Leases
-from stoker.checking import HOLDING, OF_CALLS, Checked
+from stoker.choosing import Chooser
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
-from stoker.domain.decision import Attempt, Candidate, Decision
+from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import (
     BEYOND_THE_DEVICE,
     CapacityError,
-    ClientError,
     ClientLeft,
     OurBug,
     StokerError,
@@ -41,18 +40,14 @@ from stoker.domain.errors import (
 )
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
-from stoker.domain.routing import HEADER
 from stoker.domain.serve import Serve
-from stoker.domain.tier import Verify
 from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
-from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top, peek
 from stoker.request.decide.context import check_context, may_exceed
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.names import Names
-from stoker.request.decide.policy import Plan, Step
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pictures import Pictures
@@ -64,8 +59,7 @@ from stoker.request.translate.ollama.asking import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
 from stoker.request.translate.remote import addresses, inlined
 from stoker.request.translate.thinking import Signer
-from stoker.request.translate.translate import REJECTED, AnswerTranslator
-from stoker.routing import Asking, Routing
+from stoker.routing import Routing
 from stoker.speech import Form, Speech
 
 log = logging.getLogger("stoker.flow")
@@ -105,6 +99,7 @@ class Flow:
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
+        self._chooser = Chooser(self, self._speech, leases.target, clock.now)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -138,12 +133,12 @@ class Flow:
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
         if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
-            await self._choose(call, caller, self.routing, endpoint, top, body)
+            await self._chooser.answer(call, caller, self.routing, endpoint, top, body)
             return
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
-            body = await self._with_images(call, serve, endpoint, top, body)
-        form = self._form(call, serve, endpoint, top, body)
+            body = await self.with_images(call, serve, endpoint, top, body)
+        form = self.form(call, serve, endpoint, top, body)
         if form.written is not None:
             if form.loads_only:
                 await self._load(call, serve, form, body)
@@ -152,14 +147,14 @@ class Flow:
                 await self._count(call, serve, form)
                 return
         try:
-            await self._serve(call, serve, form)
+            await self.carry(call, serve, form)
         except StokerError as error:
             instead = await self._fallback(call, caller, serve, endpoint, error)
             if instead is None:
                 raise
-            await self._serve(call, instead, self._form(call, instead, endpoint, top, body))
+            await self.carry(call, instead, self.form(call, instead, endpoint, top, body))
 
-    async def _serve(self, call: Call, serve: Serve, form: Form) -> None:
+    async def carry(self, call: Call, serve: Serve, form: Form) -> None:
         endpoint = form.endpoint
         if endpoint.generates and may_exceed(serve.context, len(form.body), form.top.output_budget()):
             await self._check_context(call, serve, form)
@@ -172,7 +167,7 @@ class Flow:
             if error.code != "unreachable":
                 raise
             # Nothing was sent. A serve that has just died is known to be gone a moment later, and started again.
-            self._release(call)
+            self.release(call)
             await asyncio.sleep(NOTICED_WITHIN)
             lease = self._lease_now(call, serve, endpoint.generates) or await self._lease_later(call)
             if serve.keep_conversations:
@@ -245,7 +240,7 @@ class Flow:
             self._failed(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
         finally:
             work.close()
-            self._release(call)
+            self.release(call)
             if entered:
                 caller.leave()
             wire.on_lost = None
@@ -282,7 +277,7 @@ class Flow:
         if top.stream and endpoint.streams:
             call.reply.expect_stream(self.front_door.commit_after, self.front_door.keep_alive)
 
-    def _form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False) -> Form:
+    def form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False) -> Form:
         """The request as this serve gets it; it is this serve's from here on."""
         decision = call.decision
         target = self._leases.target(serve.name)
@@ -298,102 +293,13 @@ class Flow:
         call.reply.tell(b"x-stoker-serve", serve.name.encode())
         return form
 
-    # -- a request that names a task -------------------------------------------------------------------------------
-
-    async def _choose(
-        self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
-    ) -> None:
-        """The tiers that may serve it, one after the other, until one answers or the client has got a byte."""
-        plan = self._plan(call, caller, routing, endpoint, top, body)
-        decision = call.decision
-        decision.routed = routed = routing.record(plan)
-        dropped = [Candidate(routing.tier(one.tier).serve, one.code) for one in plan.dropped]
-        decision.candidates = list(dropped)
-        if not plan.steps:
-            raise ClientError(plan.refusal(), code="no_tier", status=403, param="model")
-        for step in plan.steps:
-            serve = routing.serve(step.tier)
-            attempt = Attempt(step.tier.name)
-            routed.attempts.append(attempt)
-            failed = [Candidate(routing.tier(one.tier).serve, one.outcome) for one in routed.attempts[:-1]]
-            decision.candidates = [*dropped, *failed, Candidate(serve.name)]
-            began = self._clock.now()
-            routing.on_sent(step.tier.name)
-            try:
-                await self._attempt(call, serve, step, attempt, endpoint, top, body)
-                routing.on_served(step.tier.name)
-                attempt.outcome = "served"
-                return
-            except StokerError as error:
-                routing.on_error(step.tier.name, error)
-                attempt.outcome = error.code
-                if step is plan.steps[-1] or not routing.moves_on(error) or self._is_seen(call):
-                    raise
-                call.check()
-            finally:
-                self._release(call)
-                attempt.seconds = self._clock.now() - began
-                routing.note(step, attempt, routed, decision)
-
-    def _plan(self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes) -> Plan:
-        seen, declared = outline(endpoint.dialect, body)
-        header = call.wire.headers.get(HEADER.encode())
-        task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
-
-        def speaks(serve: Serve) -> bool:
-            target = self._leases.target(serve.name)
-            try:
-                dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
-            except ClientError:
-                return False
-            return True
-
-        return routing.plan(task, seen, Asking(caller.key.cloud, speaks, top.output_budget()))
-
-    async def _attempt(
-        self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes
-    ) -> None:
-        """One tier; where what is held back of its answer is found wrong, once more: whole, or the call alone."""
-        if self.pictures.policy.fetch:
-            body = await self._with_images(call, serve, endpoint, top, body)
-        form = self._form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
-        call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
-        try:
-            await self._checked(call, serve, step, attempt, form)
-        except UpstreamError as error:
-            answer = None if call.relay is None else call.relay.answer
-            if error.code != REJECTED or form.written is None or not isinstance(answer, AnswerTranslator):
-                raise
-            goes_on = self._is_seen(call)
-            if goes_on and not (answer.can_go_on and OF_CALLS.issuperset(attempt.findings)):
-                raise
-            call.check()
-            self._release(call)
-            attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
-            attempt.repairs += 1
-            call.goes_on = answer if goes_on else None
-            await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
-
-    async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
-        prompt = None if step.verify is Verify.OFF else self._speech.prompt(form)
-        call.check_of = check = None if prompt is None else Checked(prompt, step.verify)
-        try:
-            await self._serve(call, serve, form)
-        finally:
-            call.check_of = None
-            if check is not None and (check.is_wrong or call.reply.began is not None):
-                attempt.checked, attempt.findings = True, list(check.told())
-
-    @staticmethod
-    def _is_seen(call: Call) -> bool:
-        """Whether the client has got anything: then nothing can be taken back."""
-        return call.reply.began is not None or call.reply.is_committed
-
-    async def _with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes:
+    async def with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes:
         """The body with the images in the place of their addresses, for a serve that does not take those.
 
         Its fallback is given them too, whatever that takes: an image is always right.
         """
+        if not self.pictures.policy.fetch:
+            return body
         target = self._leases.target(serve.name)
         urls = addresses(endpoint.dialect, body) if self._speech.needs_images(serve, target, endpoint) else []
         if not urls:
@@ -413,7 +319,7 @@ class Flow:
         """The serve to use instead, where this one's device was not up to it and nothing was sent yet; or None."""
         if serve.fallback is None or call.reply.began is not None:
             return None
-        self._release(call)
+        self.release(call)
         code = error.code
         if isinstance(error, UpstreamError):  # it may have died of it just now
             await asyncio.sleep(NOTICED_WITHIN)
@@ -516,7 +422,7 @@ class Flow:
         call.decision.attempts += 1
         return relay
 
-    def _release(self, call: Call) -> None:
+    def release(self, call: Call) -> None:
         """Whatever the call holds is given back: the upstream connection, then the lease."""
         relay, decision = call.relay, call.decision
         if relay is not None:

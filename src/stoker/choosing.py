@@ -1,0 +1,142 @@
+"""A request that names a task: its class, the tiers that may serve it, and one attempt after the other.
+
+Before the client has a byte, an answer that was proved wrong is asked for once more, and then the next tier is tried.
+After text went out, a wrong call alone is asked for once more. What nobody got is accounted, and told nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from stoker.call import Call
+from stoker.checking import HOLDING, OF_CALLS, Checked
+from stoker.domain.decision import Attempt, Candidate
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.domain.lease import Target
+from stoker.domain.routing import HEADER
+from stoker.domain.serve import Serve
+from stoker.domain.tier import Verify
+from stoker.request.accept.door import Caller
+from stoker.request.codec.outline import outline
+from stoker.request.codec.peek import Top
+from stoker.request.decide.dialects import dialect_for
+from stoker.request.decide.policy import Plan, Step
+from stoker.request.translate.translate import REJECTED, AnswerTranslator
+from stoker.routing import Asking, Routing
+from stoker.speech import Form, Speech
+
+
+class Carries(Protocol):
+    """What it needs of flow, which owns leases, connections and the decision."""
+
+    def form(
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
+    ) -> Form: ...
+
+    async def with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes: ...
+
+    async def carry(self, call: Call, serve: Serve, form: Form) -> None: ...
+
+    def release(self, call: Call) -> None: ...
+
+
+class Chooser:
+    def __init__(
+        self, flow: Carries, speech: Speech, target: Callable[[str], Target | None], now: Callable[[], float]
+    ) -> None:
+        self._flow = flow
+        self._speech = speech
+        self._target = target
+        self._now = now
+
+    async def answer(
+        self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
+    ) -> None:
+        """The tiers that may serve it, one after the other, until one answers or the client has got a byte. Raises what
+        the last of them failed with, or ClientError 403 `no_tier`.
+        """
+        plan = self._plan(call, caller, routing, endpoint, top, body)
+        decision = call.decision
+        decision.routed = routed = routing.record(plan)
+        dropped = [Candidate(routing.tier(one.tier).serve, one.code) for one in plan.dropped]
+        decision.candidates = list(dropped)
+        if not plan.steps:
+            raise ClientError(plan.refusal(), code="no_tier", status=403, param="model")
+        for step in plan.steps:
+            serve = routing.serve(step.tier)
+            attempt = Attempt(step.tier.name)
+            routed.attempts.append(attempt)
+            failed = [Candidate(routing.tier(one.tier).serve, one.outcome) for one in routed.attempts[:-1]]
+            decision.candidates = [*dropped, *failed, Candidate(serve.name)]
+            began = self._now()
+            routing.on_sent(step.tier.name)
+            try:
+                await self._attempt(call, serve, step, attempt, endpoint, top, body)
+                routing.on_served(step.tier.name)
+                attempt.outcome = "served"
+                return
+            except StokerError as error:
+                routing.on_error(step.tier.name, error)
+                attempt.outcome = error.code
+                if step is plan.steps[-1] or not routing.moves_on(error) or _is_seen(call):
+                    raise
+                call.check()
+            finally:
+                self._flow.release(call)
+                attempt.seconds = self._now() - began
+                routing.note(step, attempt, routed, decision)
+
+    def _plan(self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes) -> Plan:
+        seen, declared = outline(endpoint.dialect, body)
+        header = call.wire.headers.get(HEADER.encode())
+        task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
+
+        def speaks(serve: Serve) -> bool:
+            target = self._target(serve.name)
+            try:
+                dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
+            except ClientError:
+                return False
+            return True
+
+        return routing.plan(task, seen, Asking(caller.key.cloud, speaks, top.output_budget()))
+
+    async def _attempt(
+        self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes
+    ) -> None:
+        """One tier; where what is held back of its answer is found wrong, once more: whole, or the call alone."""
+        body = await self._flow.with_images(call, serve, endpoint, top, body)
+        form = self._flow.form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
+        call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
+        try:
+            await self._checked(call, serve, step, attempt, form)
+        except UpstreamError as error:
+            answer = None if call.relay is None else call.relay.answer
+            if error.code != REJECTED or form.written is None or not isinstance(answer, AnswerTranslator):
+                raise
+            goes_on = _is_seen(call)
+            if goes_on and not (answer.can_go_on and OF_CALLS.issuperset(attempt.findings)):
+                raise
+            call.check()
+            self._flow.release(call)
+            attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
+            attempt.repairs += 1
+            call.goes_on = answer if goes_on else None
+            await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
+
+    async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
+        prompt = None if step.verify is Verify.OFF else self._speech.prompt(form)
+        call.check_of = check = None if prompt is None else Checked(prompt, step.verify)
+        try:
+            await self._flow.carry(call, serve, form)
+        finally:
+            call.check_of = None
+            if check is not None and (check.is_wrong or call.reply.began is not None):
+                attempt.checked, attempt.findings = True, list(check.told())
+
+
+def _is_seen(call: Call) -> bool:
+    """Whether the client has got anything: then nothing can be taken back."""
+    return call.reply.began is not None or call.reply.is_committed

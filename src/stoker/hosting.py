@@ -1,0 +1,128 @@
+"""What the program stands on: its sockets, its log, its event loop, and uvicorn with Stoker's way to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from stoker.fleet.conductor import Conductor
+
+BACKLOG = 2048
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server with Stoker's way to stop."""
+
+    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float, opened: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._opened = opened
+        self._conductor = conductor
+        self._grace = grace
+        self._loop = asyncio.get_running_loop()
+        self._draining: asyncio.Task[None] | None = None
+        self._signalled = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._opened()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains, the second ends. Not kept for raising again: an orderly end is exit code 0."""
+        if self.should_exit:
+            self.force_exit = True
+            self._loop.call_soon_threadsafe(self._cut)
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._signalled.set)
+
+    async def main_loop(self) -> None:
+        """Until a signal, with a new Date header every second; uvicorn's own looks for signals ten times a second."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._signalled.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
+        try:
+            await super().shutdown(sockets)
+        finally:
+            self._draining.cancel()
+            await asyncio.gather(self._draining, return_exceptions=True)
+            for turn in tuple(self.server_state.tasks):  # after a second signal uvicorn leaves them to themselves
+                turn.cancel()
+
+    def _cut(self) -> None:
+        if self._draining is not None:
+            self._draining.cancel()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The TCP door. Raises OSError naming the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise OSError(
+            f"cannot listen on {host}:{port}: {error.strerror}; `stoker up --port N` takes another"
+        ) from error
+    sock.setblocking(False)
+    return sock
+
+
+def close(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+class _PrivateLog(RotatingFileHandler):
+    """A rotated log that only its owner can read, whatever directory it lies in."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def logging_to(logs: Path, most: int) -> Iterator[None]:
+    """Stoker's own log: `LOGS/stoker.log`, at most `most` bytes and as many of the one before."""
+    logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handler = _PrivateLog(logs / "stoker.log", maxBytes=most, backupCount=1, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if logger.name == "stoker" else logging.ERROR)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+        handler.close()
+
+
+def event_loop() -> Callable[[Any], int]:
+    """uvloop where it is there; asyncio's own elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    if sys.version_info >= (3, 12):
+        return uvloop.run
+    return lambda main: asyncio.Runner(loop_factory=uvloop.new_event_loop).run(main)
