@@ -27,7 +27,7 @@ OUTPUT = 500
 BYTES_PER_TOKEN = 4
 
 
-_ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "lossy", "image_url_refused")
+_ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
 """The caller's errors that another tier may not have."""
 _OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
 

@@ -1,4 +1,3 @@
-
 """The sandbox: what hostile programs get, and what the operator's own secrets are worth in it."""
 
 from __future__ import annotations
