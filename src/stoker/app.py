@@ -31,6 +31,7 @@ from stoker.domain.gate import Override
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
+from stoker.domain.spending import cloud_costs
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.fingerprint import fingerprint
@@ -354,6 +355,7 @@ class Application:
     def _route(self, settings: Settings, rows: Rows) -> None:
         """Routing as configured; what is known of tiers that stay is kept."""
         router, routing = settings.router, self.flow.routing
+        self.metrics.routed.clouds = cloud_costs(router)
         if router is None:
             self.flow.routing = None
             self.measured.begin(None)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.domain.decision import Decision
+from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.domain.tier import Cost
+from stoker.request.decide.breaker import State
 from stoker.store import labels
 from stoker.store.histogram import Histogram
 from stoker.store.metrics import Metrics
@@ -24,6 +26,17 @@ def sealed(**changes: Any) -> Decision:
     for field, value in changes.items():
         setattr(made, field, value)
     return made
+
+
+def tried(
+    tier: str, outcome: str, input_tokens: int | None = 1000, output_tokens: int | None = 100, **more: Any
+) -> Attempt:
+    return Attempt(tier, outcome, input_tokens, output_tokens, **more)
+
+
+def routed(*attempts: Attempt, task: str = "chat") -> Routed:
+    answered = [attempt.tier for attempt in attempts if attempt.outcome == "served"]
+    return Routed(task, "rules", tier=answered[0] if answered else "", attempts=list(attempts))
 
 
 def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict[str, dict[Labels, float]]:
@@ -222,6 +235,7 @@ STATUS: dict[str, object] = {
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
     ],
     "decisions": {"kept": 7, "dropped": 4},
+    "routing": {"tiers": [{"tier": "cheap", "circuit": "half-open"}, {"tier": "dear", "circuit": "closed"}]},
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
     "warm": {
@@ -241,6 +255,8 @@ def full() -> Metrics:
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")
+    metrics.routed.clouds = (Cost(3.0, 15.0),)
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
     return metrics
 
 
@@ -251,6 +267,90 @@ def test_requests_of_an_older_api_are_counted_by_key_path_and_answer() -> None:
     samples = scrape(metrics)
     assert value(samples, "stoker_legacy_requests_total", key="none", endpoint="/api/tags", answer="answered") == 2
     assert value(samples, "stoker_legacy_requests_total", key="none", endpoint="/api/tags", answer="refused") == 1
+
+
+# -- requests that name a task ------------------------------------------------------------------------------------
+
+
+def test_a_routed_request_counts_by_its_class_and_the_tier_that_answered() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(routed=routed(tried("cheap", "served"))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "failed_verification"), tried("dear", "served"))))
+    metrics.observe(sealed(routed=routed(task="planning"), outcome="refused", status=403))
+    metrics.observe(sealed())
+    samples = scrape(metrics)
+    assert value(samples, "stoker_routed_requests_total", task="chat", tier="cheap", outcome="served") == 1
+    assert value(samples, "stoker_routed_requests_total", task="chat", tier="dear", outcome="served") == 1
+    assert value(samples, "stoker_routed_requests_total", task="planning", tier="none", outcome="refused") == 1
+    assert sum(samples["stoker_routed_requests_total"].values()) == 3, "who names a model is not routed"
+
+
+def test_each_tier_that_was_tried_counts_with_what_came_of_it_what_was_found_and_what_it_cost() -> None:
+    metrics = Metrics()
+    bad = tried("cheap", "failed_verification", cost=0.25, repairs=1, findings=["json", "empty"])
+    metrics.observe(sealed(routed=routed(bad, tried("dear", "served", cost=0.5))))
+    metrics.observe(sealed(routed=routed(bad, tried("dear", "unreachable", None, None))))
+    samples = scrape(metrics)
+    assert value(samples, "stoker_tier_attempts_total", tier="cheap", outcome="failed_verification") == 2
+    assert value(samples, "stoker_tier_attempts_total", tier="dear", outcome="served") == 1
+    assert value(samples, "stoker_tier_attempts_total", tier="dear", outcome="unreachable") == 1
+    assert value(samples, "stoker_tier_repairs_total", tier="cheap") == 2
+    assert value(samples, "stoker_tier_repairs_total", tier="dear") == 0
+    assert value(samples, "stoker_tier_findings_total", tier="cheap", check="json") == 2
+    assert value(samples, "stoker_tier_findings_total", tier="cheap", check="empty") == 2
+    assert value(samples, "stoker_tier_cost_total", tier="cheap") == 0.5
+    assert value(samples, "stoker_tier_cost_total", tier="dear") == 0.5, "what is not known is not counted"
+
+
+def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> None:
+    metrics = Metrics()
+    metrics.routed.clouds = (Cost(1.0, 1.0), Cost(100.0, 1000.0), Cost(100.0, 500.0))
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.05))))
+    samples = scrape(metrics)
+    assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2 - 0.05)
+    assert value(samples, "stoker_routed_cost_overspent_total") == 0
+
+
+def test_an_answer_that_was_paid_twice_is_overspent_and_the_savings_do_not_go_down() -> None:
+    metrics = Metrics()
+    metrics.routed.clouds = (Cost(100.0, 1000.0),)
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "empty", cost=0.05), tried("dear", "served", cost=0.2))))
+    samples = scrape(metrics)
+    assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2)
+    assert value(samples, "stoker_routed_cost_overspent_total") == pytest.approx(0.05)
+
+
+def test_what_is_not_known_is_neither_saved_nor_overspent() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0))))
+    assert "stoker_routed_cost_saved_total" not in scrape(metrics), "there is no cloud to compare with"
+    metrics.routed.clouds = (Cost(100.0, 1000.0),)
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", None, None))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "unreachable")), outcome="upstream_failed"))
+    assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
+    assert value(scrape(metrics), "stoker_routed_cost_overspent_total") == 0
+
+
+def test_no_word_of_a_decision_makes_series_without_bound() -> None:
+    metrics = Metrics()
+    for number in range(700):
+        attempt = tried(f"t{number}", f"Odd code {number}", findings=[f"f{number}"])
+        metrics.observe(sealed(outcome=f"o{number}", routed=routed(attempt, task=f"c{number}")))
+    samples = scrape(metrics)
+    assert len(samples["stoker_routed_requests_total"]) == 501
+    assert len(samples["stoker_tier_attempts_total"]) == 501
+    assert value(samples, "stoker_tier_attempts_total", tier="t0", outcome="other") == 1
+    assert value(samples, "stoker_tier_findings_total", tier="t0", check="other") == 1
+
+
+def test_the_circuit_of_a_tier_is_in_one_state() -> None:
+    samples = scrape(Metrics(), STATUS)
+    states = {state: value(samples, "stoker_tier_circuit", tier="cheap", state=state) for state in labels.CIRCUITS}
+    assert states == {"closed": 0, "open": 0, "half-open": 1}
+    assert value(samples, "stoker_tier_circuit", tier="dear", state="closed") == 1
+    assert sorted(labels.CIRCUITS) == sorted(State)
+    assert "stoker_tier_circuit" not in scrape(Metrics(), {"routing": None})
 
 
 def test_gauges_come_from_the_status_document() -> None:

@@ -5,14 +5,15 @@ A few series also appear without the prefix, under the names that people who mon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from stoker.store.histogram import Histogram
+from stoker.store import routed_exposition
+from stoker.store.families import counter, gauge, histogram, number, records
 from stoker.store.labels import STATES
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 _PREFIXES = ("stoker_", "")
 """Ours, and the bare name that dashboards for model servers use."""
-
-Samples = Iterable[tuple[Sequence[str], float]]
-Histograms = Iterable[tuple[Sequence[str], Histogram]]
 
 
 def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
@@ -46,10 +44,11 @@ class _Scrape(Collector):
         yield from self._gauges()
         yield from self._memory()
         yield from self._warm()
+        yield from routed_exposition.families(self._metrics.routed, self._status)
 
     def _requests(self) -> Iterator[Metric]:
         cells = list(self._metrics.cells.items())
-        yield _counter(
+        yield counter(
             "stoker_requests",
             "Requests that ended.",
             ("serve", "endpoint", "status", "outcome"),
@@ -61,16 +60,16 @@ class _Scrape(Collector):
             ("stoker_ttft_seconds", "From the arrival of a request to its first token.", "ttft"),
             ("stoker_queue_seconds", "What a request waited for its lease, loading and swapping included.", "queued"),
         ):
-            yield _histogram(name, text, ("serve",), (((serve,), getattr(of, pick)) for serve, of in series))
+            yield histogram(name, text, ("serve",), (((serve,), getattr(of, pick)) for serve, of in series))
         legacy = list(self._metrics.legacy.items())
-        yield _counter(
+        yield counter(
             "stoker_legacy_requests",
             "Requests of an older API, answered or refused.",
             ("key", "endpoint", "answer"),
             legacy,
         )
         errors = list(self._metrics.errors.items())
-        yield _counter(
+        yield counter(
             "stoker_errors",
             "Requests that ended with an error.",
             ("code",),
@@ -79,7 +78,7 @@ class _Scrape(Collector):
 
     def _tokens(self) -> Iterator[Metric]:
         series = list(self._metrics.series.items())
-        yield _counter(
+        yield counter(
             "stoker_tokens",
             "Tokens as the serves counted them.",
             ("serve", "kind"),
@@ -91,7 +90,7 @@ class _Scrape(Collector):
         )
         rates = [((serve,), of.rate) for serve, of in series if of.rate is not None]
         for prefix in _PREFIXES:
-            yield _gauge(
+            yield gauge(
                 f"{prefix}inference_tokens_per_second",
                 "Tokens per second after the first one, of the last streamed reply.",
                 ("model",),
@@ -102,22 +101,22 @@ class _Scrape(Collector):
         metrics = self._metrics
         swaps, failures = list(metrics.swaps.items()), list(metrics.load_failures.items())
         seconds, phases = list(metrics.swap_seconds.items()), list(metrics.phase_seconds.items())
-        yield _counter("stoker_swaps", "Swaps that ended.", ("slot", "outcome"), swaps)
+        yield counter("stoker_swaps", "Swaps that ended.", ("slot", "outcome"), swaps)
         for prefix in _PREFIXES:
-            yield _histogram(
+            yield histogram(
                 f"{prefix}model_swap_duration_seconds",
                 "From the decision to swap until the new model was ready.",
                 ("serve", "temperature"),
                 seconds,
             )
-        yield _histogram(
+        yield histogram(
             "stoker_model_swap_phase_seconds",
             "The phases of swaps that came to ready.",
             ("phase",),
-            (((phase,), histogram) for phase, histogram in phases),
+            (((phase,), one) for phase, one in phases),
         )
         for prefix in _PREFIXES:
-            yield _counter(
+            yield counter(
                 f"{prefix}model_load_failures",
                 "Starts that did not come to ready.",
                 ("model",),
@@ -125,47 +124,47 @@ class _Scrape(Collector):
             )
 
     def _gauges(self) -> Iterator[Metric]:
-        serves = _records(self._status.get("serves"))
+        serves = records(self._status.get("serves"))
         for name, text, key in (
             ("stoker_in_flight", "Requests that hold a lease now.", "in_flight"),
             ("stoker_queued", "Requests that wait for a lease now.", "queued"),
         ):
-            yield _gauge(
+            yield gauge(
                 name,
                 text,
                 ("serve",),
-                (((str(s["name"]),), value) for s in serves if (value := _number(s.get(key))) is not None),
+                (((str(s["name"]),), value) for s in serves if (value := number(s.get(key))) is not None),
             )
-        yield _gauge(
+        yield gauge(
             "stoker_serve_state",
             "1 for the state that a serve is in, 0 for the others.",
             ("serve", "state"),
             (((str(s["name"]), state), float(s.get("state") == state)) for s in serves for state in STATES),
         )
         decisions = self._status.get("decisions")
-        dropped = _number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
+        dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
         if dropped is not None:
-            yield _counter("stoker_decisions_dropped", "Decision records that were not kept.", (), [((), dropped)])
+            yield counter("stoker_decisions_dropped", "Decision records that were not kept.", (), [((), dropped)])
         version = self._status.get("version")
         if isinstance(version, str):
-            yield _gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
+            yield gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
 
     def _memory(self) -> Iterator[Metric]:
         for key, text in (
             ("vram_used_bytes", "Accelerator memory in use."),
             ("ram_used_bytes", "Main memory in use."),
         ):
-            used = _number(self._status.get(key))
+            used = number(self._status.get(key))
             if used is not None:
                 for prefix in _PREFIXES:
-                    yield _gauge(f"{prefix}{key}", text, (), [((), used)])
+                    yield gauge(f"{prefix}{key}", text, (), [((), used)])
 
     def _warm(self) -> Iterator[Metric]:
         warm = self._status.get("warm")
         if not isinstance(warm, Mapping):
             return
         predictions = warm.get("predictions")
-        yield _counter(
+        yield counter(
             "stoker_preload_predictions",
             "Changes of model, by whether the new one had been predicted.",
             ("result",),
@@ -173,8 +172,8 @@ class _Scrape(Collector):
             if isinstance(predictions, Mapping)
             else (),
         )
-        restarts = _number(warm.get("holder_restarts"))
-        yield _counter(
+        restarts = number(warm.get("holder_restarts"))
+        yield counter(
             "stoker_warm_holder_restarts",
             "How often the process that keeps models warm ended by itself.",
             (),
@@ -184,45 +183,11 @@ class _Scrape(Collector):
             ("stoker_warm_budget_bytes", "Host memory for models that are in no slot.", "budget"),
             ("stoker_warm_bytes", "What of it is in use.", "used"),
         ):
-            value = _number(warm.get(key))
-            yield _gauge(name, text, (), [((), value)] if value is not None else ())
-        yield _gauge(
+            value = number(warm.get(key))
+            yield gauge(name, text, (), [((), value)] if value is not None else ())
+        yield gauge(
             "stoker_warm_model_bytes",
             "What a model takes of it.",
             ("model", "how"),
-            (
-                ((str(m["name"]), str(m.get("how"))), _number(m.get("bytes")) or 0.0)
-                for m in _records(warm.get("models"))
-            ),
+            (((str(m["name"]), str(m.get("how"))), number(m.get("bytes")) or 0.0) for m in records(warm.get("models"))),
         )
-
-
-def _counter(name: str, text: str, labels: Sequence[str], samples: Samples) -> CounterMetricFamily:
-    """`_total` is added to `name` by the client library."""
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def _gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def _histogram(name: str, text: str, labels: Sequence[str], samples: Histograms) -> HistogramMetricFamily:
-    family = HistogramMetricFamily(name, text, labels=labels)
-    for values, histogram in samples:
-        family.add_metric(values, histogram.buckets(), histogram.sum)
-    return family
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _records(value: object) -> list[Mapping[str, object]]:
-    """The entries of a list in the status document that have a name."""
-    return [v for v in value if isinstance(v, Mapping) and "name" in v] if isinstance(value, list | tuple) else []

@@ -17,6 +17,7 @@ OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_fail
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
 TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
+CIRCUITS = ("closed", "open", "half-open")
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

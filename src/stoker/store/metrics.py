@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from stoker.domain.decision import Decision
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
+from stoker.store.routed import RoutedCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SHORTEST_RATE = 0.01
@@ -55,6 +56,7 @@ class Metrics:
         self.phase_seconds: dict[str, Histogram] = {}
         self.load_failures: dict[str, int] = {}
         self.legacy: dict[tuple[str, str, str], int] = {}
+        self.routed = RoutedCounts()
 
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
@@ -86,6 +88,8 @@ class Metrics:
         if d.reason:
             code = self._codes.label(d.reason)
             self.errors[code] = self.errors.get(code, 0) + 1
+        if d.routed is not None:
+            self.routed.observe(d, d.routed)
 
     def observe_swap(
         self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], temperature: str = "cold"

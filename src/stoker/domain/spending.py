@@ -1,0 +1,36 @@
+"""What a routed request cost, beside what the dearest cloud would have asked for the same answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.domain.decision import Routed
+from stoker.domain.routing import Router
+from stoker.domain.tier import Cost
+
+
+def cloud_costs(router: Router | None) -> tuple[Cost, ...]:
+    """The rates of the cloud tiers, whether a request may go there or not."""
+    return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
+
+
+def spent(routed: Routed) -> float:
+    """What is known to have been paid, answers that were thrown away included."""
+    return sum(attempt.cost or 0.0 for attempt in routed.attempts)
+
+
+def always_cloud(routed: Routed, clouds: Iterable[Cost]) -> float | None:
+    """The tokens of the answer that the client got, at the rates of the cloud tier that is dearest for them.
+
+    None: no cloud is configured, no tier answered, or its tokens are not known.
+    """
+    answer = next((one for one in routed.attempts if one.outcome == "served"), None)
+    if answer is None or answer.input_tokens is None or answer.output_tokens is None:
+        return None
+    return max((cost.of(answer.input_tokens, answer.output_tokens) for cost in clouds), default=None)
+
+
+def saved(routed: Routed, clouds: Iterable[Cost]) -> float | None:
+    """Negative: it cost more than the cloud would have. None: `always_cloud` is not known."""
+    instead = always_cloud(routed, clouds)
+    return None if instead is None else instead - spent(routed)

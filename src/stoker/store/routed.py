@@ -1,0 +1,52 @@
+"""Counters of requests that named a task: what their tiers did, and what that cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.domain.spending import saved
+from stoker.domain.tier import Cost
+from stoker.request.verify.finding import CHECKS
+from stoker.store import labels
+
+
+class RoutedCounts:
+    """Fed by `Metrics.observe`, in its thread; what it knows of labels is bounded as there."""
+
+    def __init__(self) -> None:
+        self.clouds: tuple[Cost, ...] = ()
+        """Rates of the cloud tiers. With none, nothing is saved against them."""
+        self._tasks = labels.names()
+        self._tiers = labels.names()
+        self._codes = labels.codes()
+        self.requests: Counter[tuple[str, str, str]] = Counter()
+        """By class, the tier that answered, and the request's outcome."""
+        self.attempts: Counter[tuple[str, str]] = Counter()
+        self.repairs: Counter[str] = Counter()
+        self.findings: Counter[tuple[str, str]] = Counter()
+        self.cost: dict[str, float] = {}
+        self.saved = self.overspent = 0.0
+
+    def observe(self, decision: Decision, routed: Routed) -> None:
+        """Count a sealed decision with its route."""
+        outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
+        tier = self._tiers.label(routed.tier) if routed.tier else labels.NONE
+        self.requests[self._tasks.label(routed.task), tier, outcome] += 1
+        for attempt in routed.attempts:
+            self._attempt(attempt)
+        # Two counters: one of differences would go down, and a counter that goes down reads as a restart.
+        less = saved(routed, self.clouds)
+        if less is not None and less >= 0:
+            self.saved += less
+        elif less is not None:
+            self.overspent -= less
+
+    def _attempt(self, attempt: Attempt) -> None:
+        tier = self._tiers.label(attempt.tier)
+        self.attempts[tier, self._codes.label(attempt.outcome or "left")] += 1
+        self.repairs[tier] += attempt.repairs
+        for check in attempt.findings:
+            self.findings[tier, check if check in CHECKS else labels.OTHER] += 1
+        if attempt.cost is not None:
+            self.cost[tier] = self.cost.get(tier, 0.0) + attempt.cost

@@ -1,0 +1,58 @@
+"""The series of routed requests. Imported at the first scrape, as `exposition` is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client.core import Metric
+
+from stoker.store.families import counter, gauge, records
+from stoker.store.labels import CIRCUITS
+from stoker.store.routed import RoutedCounts
+
+
+def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Metric]:
+    """Each table is copied in one step: the event loop may add to it meanwhile."""
+    yield counter(
+        "stoker_routed_requests",
+        "Requests that named a task, by the tier that answered.",
+        ("task", "tier", "outcome"),
+        list(counts.requests.items()),
+    )
+    yield counter(
+        "stoker_tier_attempts",
+        "Times that a tier was tried, by what came of it.",
+        ("tier", "outcome"),
+        list(counts.attempts.items()),
+    )
+    yield counter(
+        "stoker_tier_repairs",
+        "Times that a tier was asked once more, since its answer was found wrong.",
+        ("tier",),
+        (((tier,), count) for tier, count in list(counts.repairs.items())),
+    )
+    yield counter(
+        "stoker_tier_findings",
+        "Answers of a tier in which a check proved something wrong.",
+        ("tier", "check"),
+        list(counts.findings.items()),
+    )
+    yield counter(
+        "stoker_tier_cost",
+        "What a tier cost, as far as its tokens are known, in the currency of the tiers.",
+        ("tier",),
+        (((tier,), cost) for tier, cost in list(counts.cost.items())),
+    )
+    for name, text, value in (
+        ("stoker_routed_cost_saved", "What answers cost less than the dearest cloud tier would have.", counts.saved),
+        ("stoker_routed_cost_overspent", "What answers cost more than it would have.", counts.overspent),
+    ):
+        yield counter(name, text, (), [((), value)] if counts.clouds else ())
+    routing = status.get("routing")
+    tiers = records(routing.get("tiers"), "tier") if isinstance(routing, Mapping) else []
+    yield gauge(
+        "stoker_tier_circuit",
+        "1 for the state that a tier's circuit is in, 0 for the others.",
+        ("tier", "state"),
+        (((str(one["tier"]), state), float(one.get("circuit") == state)) for one in tiers for state in CIRCUITS),
+    )
