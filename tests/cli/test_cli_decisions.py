@@ -57,7 +57,7 @@ def test_every_outcome_word_has_its_sentence() -> None:
 
     source = Path(module.__file__).read_text()
     words = {word for word in story.OUTCOMES if word != "open"}
-    assert words == set(source.split("outcome: str")[1].split('"""')[1].replace("`", "").strip(" .").split(", "))
+    assert words == set(source.split("class Decision")[1].split("outcome: str")[1].split('"""')[1].replace("`", "").strip(" .").split(", "))
 
 
 def test_a_running_stoker_is_asked(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,37 +7,102 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli import figures, options, terminal
-from stoker.cli.failure import NotRunning, Refused
+from stoker.cli.failure import NotRunning, Refused, UsageError
 from stoker.cli.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
 
+SHOWN, MOST = 20, 10_000
+"""Records that are listed unless another number is asked for, and the most that can be."""
+
 
 def decisions(
     config: options.Config = None,
     state: options.State = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many of the newest.")] = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=1,
+            max=MOST,
+            help="How many of the newest. Default: 20; with --routes all.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with each one as it comes, until Ctrl-C.")
+    ] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="What routing did, by class and tier: accepted, escalated, cost, saved.")
+    ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="As a Mooncake trace: arrivals and lengths, for `eval benchmark --replay`.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """What became of the newest requests. Works when nothing runs, too."""
-    found = _recent(find_place(config, state), limit)
+    """What became of the newest requests. Works when nothing runs, too, but for --follow."""
+    if follow + routes + trace > 1:
+        raise UsageError("--follow, --routes and --trace: one of them at a time")
+    place = find_place(config, state)
+    if follow:
+        _follow(place, limit or SHOWN, json)
+        return
+    found = _recent(place, limit or (MOST if routes else SHOWN))
     if trace:
         _print_trace(found)
-        return
-    if json:
+    elif routes:
+        _print_routes(place, found, json)
+    elif json:
         terminal.emit([_document(d) for d in found])
-        return
-    if not found:
+    elif not found:
         terminal.say("no requests are recorded yet")
+    else:
+        columns = (
+            "REQUEST",
+            "AT",
+            "MODEL",
+            "SERVE",
+            "STATUS",
+            "OUTCOME",
+            "WAITED",
+            "FIRST TOKEN",
+            "WHOLE",
+            "IN",
+            "OUT",
+        )
+        right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
+        terminal.table(columns, [_row(d) for d in found], right=right)
+        terminal.note(f"one in full: stoker explain {found[0].id}")
+
+
+def _follow(place: Place, limit: int, json: bool) -> None:
+    """One line each; with `json` a JSON document on one line each. Ctrl-C is how it ends."""
+    import msgspec
+
+    from stoker.cli import following
+
+    def waits(why: str) -> None:
+        terminal.note(f"stoker: {why}; waiting for it")
+
+    try:
+        with place.control() as control:
+            for decision in following.follow(control, limit, waits):
+                terminal.say(msgspec.json.encode(decision).decode() if json else following.line(decision))
+    except KeyboardInterrupt:
         return
-    columns = ("REQUEST", "AT", "MODEL", "SERVE", "STATUS", "OUTCOME", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
-    right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
-    terminal.table(columns, [_row(d) for d in found], right=right)
-    terminal.note(f"one in full: stoker explain {found[0].id}")
+
+
+def _print_routes(place: Place, found: list[Decision], json: bool) -> None:
+    from stoker.cli import routed
+    from stoker.domain.spending import cloud_costs
+
+    clouds = cloud_costs(None if place.settings is None else place.settings.router)
+    if json:
+        terminal.emit(routed.document(found, clouds))
+    else:
+        routed.show(found, clouds)
 
 
 def _print_trace(found: list[Decision]) -> None:

@@ -1,0 +1,84 @@
+"""`stoker decisions --routes`: what routing did, by class and tier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker.cli import figures, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.domain.decision import Decision
+    from stoker.domain.tier import Cost
+    from stoker.measure.routes import TierRoute
+
+UNGRADED = "not measured: no shadow grades"
+_COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
+            "FINDINGS")  # fmt: skip
+_RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
+
+
+def show(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> None:
+    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them."""
+    from stoker.measure.routes import routes, total
+
+    rows = routes(decisions, clouds)
+    count = _count(decisions)
+    if not rows:
+        terminal.say("no requests that name a task are recorded yet")
+        terminal.note('they ask for the model "auto", or "auto:CLASS"; a dry run: stoker route "PROMPT"')
+        return
+    cells = [_cells(row) for row in rows]
+    terminal.table(_COLUMNS, [*cells, ("all", *_cells(total(rows))[1:])], right=_RIGHT)
+    whole = total(rows)
+    terminal.say(f"\n{count} of {len(decisions)} recorded requests named a task")
+    terminal.say(f"silent failures  {UNGRADED}")
+    terminal.say(f"saved            {_told(whole)}")
+
+
+def document(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> dict[str, Any]:
+    """The same for programs. Rates and money that nobody knows are null."""
+    from stoker.measure.routes import routes, total
+
+    rows = routes(decisions, clouds)
+    return {
+        "recorded": len(decisions), "routed": _count(decisions), "rows": [_row(row) for row in rows],
+        "total": _row(total(rows)), "silent_failures": None,
+    }  # fmt: skip
+
+
+def _count(decisions: Sequence[Decision]) -> int:
+    return sum(decision.routed is not None for decision in decisions)
+
+
+def _row(row: TierRoute) -> dict[str, Any]:
+    import msgspec
+
+    bounds = row.accept_interval if row.first else None
+    made: dict[str, Any] = msgspec.to_builtins(row)
+    return made | {
+        "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
+        "escalation_rate": row.escalation_rate,
+    }  # fmt: skip
+
+
+def _cells(row: TierRoute) -> tuple[str, ...]:
+    rate = figures.UNKNOWN
+    if row.accept_rate is not None:
+        rate = f"{row.accept_rate:.2f} ({row.accept_interval.low:.2f}-{row.accept_interval.high:.2f})"
+    found = ", ".join(f"{check} {count}" for check, count in sorted(row.findings.items(), key=lambda one: -one[1]))
+    return (
+        row.task, row.tier, str(row.requests), str(row.first), str(row.accepted), rate, str(row.escalated),
+        str(row.repairs), _money(row.cost), _money(row.saved), found or figures.UNKNOWN,
+    )  # fmt: skip
+
+
+def _money(value: float | None) -> str:
+    return figures.UNKNOWN if value is None else f"{value:.4g}"
+
+
+def _told(whole: TierRoute) -> str:
+    if whole.saved is None or whole.always_cloud is None:
+        return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
+    return f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the dearest cloud tier would have cost"

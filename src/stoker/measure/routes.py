@@ -1,0 +1,107 @@
+"""What routing did, from recorded decisions: per class and tier, how often it was enough, and what that cost. Pure.
+
+A tier is judged by the requests that it got first: `accepted` of them it answered itself. A request that says nothing
+of a tier is left out of that rate: the caller left, or Stoker refused it (a wrong request, no place, a drain).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from stoker.domain.decision import Decision, Routed
+from stoker.domain.spending import always_cloud, saved
+from stoker.domain.tier import Cost
+from stoker.measure.stats import Interval, wilson
+
+SAYS_NOTHING = ("client_left", "refused", "cut", "bug", "open")
+"""Outcomes of requests that no tier is to be judged by."""
+
+
+class TierRoute(msgspec.Struct):
+    """One tier at one class. Money is None where nothing is known of it."""
+
+    task: str
+    tier: str
+    requests: int = 0
+    """In which it was tried."""
+    first: int = 0
+    """Of these, it was the first to be tried, and there was an end to judge it by."""
+    accepted: int = 0
+    """Of these, it answered."""
+    escalated: int = 0
+    """Of `requests`, another tier was tried after it."""
+    repairs: int = 0
+    findings: dict[str, int] = {}
+    cost: float | None = None
+    always_cloud: float | None = None
+    """What its answers would have cost at the dearest cloud."""
+    saved: float | None = None
+    """By requests that it answered, what was tried before it included."""
+
+    @property
+    def accept_rate(self) -> float | None:
+        return self.accepted / self.first if self.first else None
+
+    @property
+    def accept_interval(self) -> Interval:
+        """Of the rate, at 95 % (Wilson)."""
+        return wilson(self.accepted, self.first)
+
+    @property
+    def escalation_rate(self) -> float | None:
+        return self.escalated / self.requests if self.requests else None
+
+
+def routes(decisions: Iterable[Decision], clouds: Sequence[Cost]) -> list[TierRoute]:
+    """By class, then in the order in which the tiers were first met. `clouds`: rates of the cloud tiers."""
+    found: dict[tuple[str, str], TierRoute] = {}
+    for decision in decisions:
+        if decision.routed is not None:
+            _count(found, decision.outcome, decision.routed, clouds)
+    return sorted(found.values(), key=lambda row: row.task)
+
+
+def total(rows: Iterable[TierRoute]) -> TierRoute:
+    """All of them in one; `requests` are then tries, since one request may have several."""
+    made = TierRoute("", "")
+    for row in rows:
+        for name in ("requests", "first", "accepted", "escalated", "repairs"):
+            setattr(made, name, getattr(made, name) + getattr(row, name))
+        for name in ("cost", "always_cloud", "saved"):
+            setattr(made, name, _sum(getattr(made, name), getattr(row, name)))
+        for check, count in row.findings.items():
+            made.findings[check] = made.findings.get(check, 0) + count
+    return made
+
+
+def silent_failures(accepted_wrong: int, accepted_graded: int) -> Interval:
+    """The share of accepted answers that are wrong, at 95 % (Wilson), from a sample of them that was graded.
+
+    The sample has to be drawn by chance from what was accepted. None graded: anywhere from 0 to 1.
+    """
+    if not 0 <= accepted_wrong <= accepted_graded:
+        raise ValueError("needs 0 <= accepted_wrong <= accepted_graded")
+    return wilson(accepted_wrong, accepted_graded)
+
+
+def _count(found: dict[tuple[str, str], TierRoute], outcome: str, routed: Routed, clouds: Sequence[Cost]) -> None:
+    for place, attempt in enumerate(routed.attempts):
+        row = found.setdefault((routed.task, attempt.tier), TierRoute(routed.task, attempt.tier))
+        row.requests += 1
+        row.escalated += place + 1 < len(routed.attempts)
+        row.repairs += attempt.repairs
+        row.cost = _sum(row.cost, attempt.cost)
+        for check in attempt.findings:
+            row.findings[check] = row.findings.get(check, 0) + 1
+        if place == 0 and outcome not in SAYS_NOTHING:
+            row.first += 1
+            row.accepted += attempt.outcome == "served"
+        if attempt.outcome == "served":
+            row.always_cloud = _sum(row.always_cloud, always_cloud(routed, clouds))
+            row.saved = _sum(row.saved, saved(routed, clouds))
+
+
+def _sum(one: float | None, other: float | None) -> float | None:
+    return other if one is None else one if other is None else one + other
