@@ -14,6 +14,7 @@ from stoker.cli import figures, options, progress, terminal
 from stoker.cli.answers import Status
 from stoker.cli.control import Control
 from stoker.domain.errors import StokerError
+from stoker.domain.task import CLASSES
 
 
 def complete(incomplete: str, config: str | None = None) -> list[str]:
@@ -43,6 +44,52 @@ def test_completion_is_silent_about_a_file_that_it_cannot_read(
 def test_an_abstract_serve_is_not_offered(config: Path) -> None:
     config.write_text('[[serve]]\nname = "base"\nabstract = true\n[[serve]]\nname = "b"\n')
     assert complete("b") == ["b"]
+
+
+ROUTED = """
+[router.class.contracts]
+words = ["clause"]
+[[tier]]
+name = "spark"
+serve = "fast"
+[[tier]]
+name = "small"
+serve = "slow"
+"""
+
+
+def test_tiers_and_classes_are_completed_from_the_configuration(config: Path) -> None:
+    context: Any = SimpleNamespace(params={"config": None})
+    assert options.tier_names(context, "") == []
+    assert options.class_names(context, "") == list(CLASSES)
+    config.write_text(config.read_text() + ROUTED)
+    assert options.tier_names(context, "s") == ["spark", "small"]
+    assert options.tier_names(context, "sp") == ["spark"]
+    assert options.class_names(context, "c") == ["chat", "creative", "code-write", "code-edit", "contracts"]
+    assert options.class_lists(context, "chat,con") == ["chat,contracts"]
+    assert options.class_lists(context, "pl") == ["planning"]
+
+
+@pytest.mark.parametrize("text", ["[[tier]", "tier = 3", "router = 3", "[router]\nclass = 3", "[[tier]]\nname = 3"])
+def test_a_file_that_makes_no_sense_completes_to_what_is_built_in(config: Path, text: str) -> None:
+    config.write_text(text)
+    context: Any = SimpleNamespace(params={"config": None})
+    assert options.tier_names(context, "") == []
+    assert options.class_names(context, "") == list(CLASSES)
+
+
+def test_files_of_profiles_are_completed_with_their_directories(home: Path) -> None:
+    work = home / "work"
+    for name in ("one.json", "two.txt", ".hidden.json", "sub/three.json"):
+        (work / name).parent.mkdir(exist_ok=True)
+        (work / name).touch()
+    assert options.profile_files("") == ["one.json", "sub/"]
+    assert options.profile_files("o") == ["one.json"]
+    assert options.profile_files(".h") == [".hidden.json"]
+    assert options.profile_files("sub/") == ["sub/three.json"]
+    assert options.profile_files(f"{work}/sub/t") == [f"{work}/sub/three.json"]
+    assert options.profile_files("~/work/on") == ["~/work/one.json"]
+    assert options.profile_files("nowhere/x") == []
 
 
 @pytest.mark.parametrize(

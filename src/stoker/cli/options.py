@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,21 +47,70 @@ DrainTimeout = Annotated[
 
 def serve_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of configured serves that begin with `incomplete`. Reads names only: a key press must not wait."""
+    tables = _listed(_document(context).get("serve"))
+    return _matching([t.get("name") for t in tables if not t.get("abstract")], incomplete)
+
+
+def tier_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of configured tiers, in their order."""
+    return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)
+
+
+def class_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Classes of tasks: the built-in ones, then the configuration's own."""
+    from stoker.domain.task import CLASSES
+
+    router = _document(context).get("router")
+    own = router.get("class") if isinstance(router, dict) else None
+    return _matching([*CLASSES, *(own if isinstance(own, dict) else ())], incomplete)
+
+
+def class_lists(context: typer.Context, incomplete: str) -> list[str]:
+    """The same behind a comma: what stands before it stays."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in class_names(context, last)]
+
+
+def profile_files(incomplete: str) -> list[str]:
+    """Files of JSON, and the directories where one may lie."""
+    typed = Path(incomplete).expanduser()
+    where = typed if incomplete.endswith("/") or not incomplete else typed.parent
+    head = incomplete[: len(incomplete) - len("" if where == typed else typed.name)]
+    try:
+        entries = sorted(where.iterdir())
+    except OSError:
+        return []
+    found = [
+        f"{head}{entry.name}{'/' * entry.is_dir()}" for entry in entries if entry.is_dir() or entry.suffix == ".json"
+    ]
+    hides = incomplete == head
+    return [name for name in found if name.startswith(incomplete) and not (hides and name[len(head)] == ".")]
+
+
+def _document(context: typer.Context) -> dict[str, Any]:
+    """The configuration as it is written; empty where it cannot be read: nothing may be printed into somebody's command
+    line, and `config check` tells what is wrong.
+    """
     import tomllib
 
     from stoker.config.paths import default_config
 
     given = context.params.get("config") or os.environ.get("STOKER_CONFIG")
-    places = [Path(given).expanduser()] if given else [Path("stoker.toml"), default_config()]
-    for place in places:
+    for place in [Path(given).expanduser()] if given else [Path("stoker.toml"), default_config()]:
         try:
-            serves = tomllib.loads(place.read_text(encoding="utf-8")).get("serve", [])
+            return tomllib.loads(place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # a broken or missing file must not print into somebody's command line; `config check` tells
-        tables = [t for t in serves if isinstance(t, dict)] if isinstance(serves, list) else []
-        names = [t["name"] for t in tables if isinstance(t.get("name"), str) and not t.get("abstract")]
-        return [name for name in names if name.startswith(incomplete)]
-    return []
+            continue
+    return {}
+
+
+def _listed(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _matching(names: Iterable[object], incomplete: str) -> list[str]:
+    found = [name for name in names if isinstance(name, str) and name.startswith(incomplete)]
+    return list(dict.fromkeys(found))
 
 
 ServeName = Annotated[str, typer.Argument(metavar="SERVE", help="Name of a serve.", autocompletion=serve_names)]

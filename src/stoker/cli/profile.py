@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from stoker.store.profile import Rows
 
 app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="A profile, as `stoker profile export` writes it.")]
+_File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A profile, as `stoker profile export` writes it.",
+        autocompletion=options.profile_files,
+    ),
+]
 
 
 @app.command()
@@ -45,7 +52,13 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 @app.command()
 def diff(
     other: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Another profile. Default: before the last change.")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Another profile. Default: before the last change.",
+            autocompletion=options.profile_files,
+            show_default=False,
+        ),
     ] = None,
     config: options.Config = None,
     state: options.State = None,

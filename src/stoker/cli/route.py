@@ -15,7 +15,14 @@ from stoker.cli.place import find_place
 def route(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What a user would say; `-` reads it from stdin.")],
     task: Annotated[
-        str | None, typer.Option("--class", metavar="CLASS", help="As if the caller had declared this class.")
+        str | None,
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            help="As if the caller had declared this class.",
+            autocompletion=options.class_names,
+            show_default=False,
+        ),
     ] = None,
     config: options.Config = None,
     state: options.State = None,

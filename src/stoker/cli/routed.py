@@ -24,15 +24,15 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> None:
     from stoker.measure.routes import routes, total
 
     rows = routes(decisions, clouds)
-    count = _count(decisions)
     if not rows:
         terminal.say("no requests that name a task are recorded yet")
         terminal.note('they ask for the model "auto", or "auto:CLASS"; a dry run: stoker route "PROMPT"')
         return
-    cells = [_cells(row) for row in rows]
-    terminal.table(_COLUMNS, [*cells, ("all", *_cells(total(rows))[1:])], right=_RIGHT)
     whole = total(rows)
-    terminal.say(f"\n{count} of {len(decisions)} recorded requests named a task")
+    terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
+    untried = _untried(decisions)
+    none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
+    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests named a task{none}")
     terminal.say(f"silent failures  {UNGRADED}")
     terminal.say(f"saved            {_told(whole)}")
 
@@ -43,13 +43,18 @@ def document(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> dict[str,
 
     rows = routes(decisions, clouds)
     return {
-        "recorded": len(decisions), "routed": _count(decisions), "rows": [_row(row) for row in rows],
-        "total": _row(total(rows)), "silent_failures": None,
+        "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
+        "rows": [_row(row) for row in rows], "total": _row(total(rows)), "silent_failures": None,
     }  # fmt: skip
 
 
 def _count(decisions: Sequence[Decision]) -> int:
     return sum(decision.routed is not None for decision in decisions)
+
+
+def _untried(decisions: Sequence[Decision]) -> int:
+    """No tier might serve them, or none could be asked."""
+    return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
 
 
 def _row(row: TierRoute) -> dict[str, Any]:

@@ -26,10 +26,23 @@ IDENTIFIED_WITHIN = 60.0
 
 def bootstrap(
     tiers: Annotated[
-        list[str] | None, typer.Argument(metavar="[TIER]...", help="Which tiers. Default: all but clouds, which cost.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[TIER]...",
+            help="Which tiers. Default: all but clouds, which cost.",
+            autocompletion=options.tier_names,
+            show_default=False,
+        ),
     ] = None,
     classes: Annotated[
-        str | None, typer.Option("--class", metavar="CLASS,...", help="Only these classes. Default: all.")
+        str | None,
+        typer.Option(
+            "--class",
+            metavar="CLASS,...",
+            help="Only these classes. Default: all.",
+            autocompletion=options.class_lists,
+            show_default=False,
+        ),
     ] = None,
     suites: Annotated[
         Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
@@ -62,7 +75,13 @@ def bootstrap(
 
 def calibrate(
     tiers: Annotated[
-        list[str] | None, typer.Argument(metavar="[TIER]...", help="Which tiers. Default: all but clouds, which cost.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[TIER]...",
+            help="Which tiers. Default: all but clouds, which cost.",
+            autocompletion=options.tier_names,
+            show_default=False,
+        ),
     ] = None,
     suites: Annotated[
         Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")

@@ -1,0 +1,219 @@
+"""`decisions --follow` and `decisions --routes`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from fake_stoker import FakeStoker
+
+from stoker.cli import following
+from stoker.cli.failure import NotRunning
+from stoker.cli.main import run
+from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.store.decisions import DecisionLog
+
+TIERS = """
+[[tier]]
+name = "cheap"
+serve = "fast"
+
+[[tier]]
+name = "dear"
+base_url = "https://api.example.com/v1"
+model = "big"
+cost = { input = 10.0, output = 100.0 }
+"""
+
+
+def made(number: int, *attempts: Attempt, task: str = "chat", **more: Any) -> Decision:
+    answered = [one.tier for one in attempts if one.outcome == "served"]
+    routed = Routed(task, "rules", tier=answered[0] if answered else "", attempts=list(attempts))
+    return Decision(
+        f"req-{number}", float(number), "/v1/chat/completions", "auto", serve="fast", status=200, outcome="served",
+        routed=routed if attempts or "reason" in more else None, **more,
+    )  # fmt: skip
+
+
+class FakeControl:
+    """A Stoker whose log grows by `steps`, one at each pause; an error in their place is its answer then."""
+
+    def __init__(self, *steps: list[Decision] | Exception) -> None:
+        self.steps = list(steps)
+        self.log: list[Decision] = []
+        self.now: Exception | None = None
+        self.asked: list[int] = []
+        self.pause(0.0)
+
+    def pause(self, seconds: float) -> None:
+        if not self.steps:
+            raise KeyboardInterrupt
+        step = self.steps.pop(0)
+        self.now = step if isinstance(step, Exception) else None
+        self.log += step if isinstance(step, list) else []
+
+    def decisions(self, limit: int) -> list[Decision]:
+        self.asked.append(limit)
+        if self.now is not None:
+            raise self.now
+        return self.log[::-1][:limit]
+
+
+def followed(control: FakeControl, limit: int = 20) -> tuple[list[str], list[str]]:
+    """Ids as they were given out, and what was waited for."""
+    waited: list[str] = []
+    told: list[str] = []
+    seen: Iterator[Decision] = following.follow(control, limit, waited.append, control.pause)  # type: ignore[arg-type]
+    with suppress(KeyboardInterrupt):
+        for decision in seen:
+            told.append(decision.id)
+    return told, waited
+
+
+def test_the_newest_come_first_in_their_order_and_then_each_one_once() -> None:
+    one, two, three, four = (made(n) for n in range(1, 5))
+    assert followed(FakeControl([one, two], [], [three], [], [four]), limit=1)[0] == ["req-2", "req-3", "req-4"]
+
+
+def test_where_nothing_was_recorded_the_first_one_is_told() -> None:
+    assert followed(FakeControl([], [made(1)], [made(2)]))[0] == ["req-1", "req-2"]
+
+
+def test_an_id_that_was_used_before_is_told_again() -> None:
+    again = made(1)
+    again.at = 9.0
+    assert followed(FakeControl([made(1)], [again]))[0] == ["req-1", "req-1"]
+
+
+def test_more_than_one_look_holds_are_asked_for_in_a_wider_one() -> None:
+    many = [made(n) for n in range(2, following.WINDOW + 50)]
+    control = FakeControl([made(1)], many)
+    assert followed(control)[0] == [f"req-{n}" for n in range(1, following.WINDOW + 50)]
+    assert control.asked == [20, following.WINDOW, following.WIDEST]
+
+
+def test_a_stoker_that_is_restarted_is_waited_for_and_said_once() -> None:
+    gone = NotRunning("nothing listens")
+    control = FakeControl([made(1)], gone, gone, [made(2)], gone, [made(3)])
+    assert followed(control) == (["req-1", "req-2", "req-3"], ["nothing listens", "nothing listens"])
+
+
+def test_a_stoker_that_does_not_run_at_all_is_an_error(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decisions", "--follow"]) == 1
+    assert "start it: stoker up" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_it_with_0_and_json_is_one_document_a_line(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(following, "follow", partial(following.follow, pause=stop))
+    records = [msgspec.to_builtins(made(n, Attempt("cheap", "served"))) for n in (2, 1)]
+    stoker.answer("GET /admin/decisions?limit=2", {"decisions": records})
+    assert run(["decisions", "-f", "-n", "2", "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == records[::-1]
+    assert run(["decisions", "-f", "-n", "2"]) == 0
+    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["req-1", "req-2"]
+
+
+def test_a_line_tells_the_class_and_each_tier_that_was_tried() -> None:
+    told = following.line(made(1, Attempt("cheap", "failed_verification"), Attempt("dear", "served"), latency=0.25))
+    assert "auto > fast" in told
+    assert "250 ms" in told
+    assert told.endswith("chat: cheap (failed_verification), dear")
+    refused = made(2, task="planning", reason="no_tier")
+    assert following.line(refused).endswith("planning: no tier")
+    assert "(no_tier)" in following.line(refused)
+    assert following.line(made(3)).endswith("- in, - out"), "who names a model has no route"
+
+
+def test_only_one_kind_of_listing_at_a_time(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
+    for other in ("--routes", "--trace"):
+        assert run(["decisions", "--follow", other]) == 2
+        assert "one of them at a time" in capsys.readouterr().err
+    assert stoker.asked == []
+
+
+# -- routes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(config: Path) -> Iterator[DecisionLog]:
+    config.write_text(config.read_text() + TIERS)
+    log = DecisionLog(config.parent / "state" / "decisions.db", 100)
+    yield log
+    log.close()
+
+
+def kept(log: DecisionLog) -> None:
+    cheap = Attempt("cheap", "served", 1000, 100, 0.0)
+    bad = Attempt("cheap", "failed_verification", 1000, 100, 0.0, repairs=1, findings=["json"])
+    for number in range(3):
+        log.record(made(number, cheap))
+    log.record(made(4, bad, Attempt("dear", "served", 1000, 100, 0.02)))
+    log.record(made(5))
+    log.record(made(6, task="planning", reason="no_tier"))
+    log.close()
+
+
+def test_routes_are_told_by_class_and_tier_with_rates_and_money(
+    log: DecisionLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    assert run(["decisions", "--routes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == [
+        "chat",
+        "cheap",
+        "4",
+        "4",
+        "3",
+        "0.75",
+        "(0.30-0.95)",
+        "1",
+        "1",
+        "0",
+        "0.06",
+        "json",
+        "1",
+    ]
+    assert lines[2].split() == ["chat", "dear", "1", "0", "0", "-", "0", "0", "0.02", "0", "-"]
+    assert lines[3].split()[0] == "all"
+    assert "5 of 6 recorded requests named a task; 1 of them was sent to no tier" in lines
+    assert "silent failures  not measured: no shadow grades" in lines
+    assert "saved            0.06 of the 0.08 that the dearest cloud tier would have cost" in lines
+
+
+def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
+    kept(log)
+    assert run(["decisions", "--routes", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["recorded"], found["routed"], found["untried"], found["silent_failures"]) == (6, 5, 1, None)
+    cheap, dear = found["rows"]
+    assert (cheap["accept_rate"], cheap["escalation_rate"]) == (0.75, 0.25)
+    assert cheap["accept_interval"] == [pytest.approx(0.3006, abs=1e-4), pytest.approx(0.9544, abs=1e-4)]
+    assert (dear["accept_rate"], dear["accept_interval"]) == (None, None)
+    assert found["total"]["saved"] == pytest.approx(0.06)
+
+
+def test_where_nothing_was_routed_the_next_step_is_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["decisions", "--routes"]) == 0
+    captured = capsys.readouterr()
+    assert "no requests that name a task" in captured.out
+    assert "stoker route" in captured.err
+
+
+def test_without_a_cloud_nothing_is_said_to_be_saved(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = DecisionLog(config.parent / "state" / "decisions.db", 100)
+    kept(log)
+    assert run(["decisions", "--routes"]) == 0
+    assert "saved            unknown" in capsys.readouterr().out

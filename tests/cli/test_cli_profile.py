@@ -1,0 +1,199 @@
+"""`stoker profile`: shown, compared, taken over, and every way in which a profile can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stoker.cli.main import run
+from stoker.domain.tier import Row, Verdict
+from stoker.store.profile import encode
+
+TIERS = """
+[[tier]]
+name = "cheap"
+serve = "fast"
+"""
+
+
+def row(task_class: str = "chat", passed: int = 27, n: int = 27, **more: Any) -> Row:
+    verdict = more.pop("verdict", Verdict.ALLOW)
+    return Row(more.pop("tier", "cheap"), task_class, "i", "e", n, passed, verdict, 0.25, "bootstrap", "d", **more)
+
+
+@pytest.fixture
+def profile(config: Path) -> Path:
+    """Where the profile of a configuration with one tier lies; nothing is there yet."""
+    config.write_text(config.read_text() + TIERS)
+    return config.parent / "state" / "profile.json"
+
+
+def write(path: Path, *rows: Row) -> Path:
+    path.write_bytes(encode(rows))
+    return path
+
+
+# -- show -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_measured_is_shown_by_tier_and_class(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row("planning", 0, 3, verdict=Verdict.DENY, at=0.0), row("chat"))
+    assert run(["profile", "show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["cheap", "chat", "allow", "27", "of", "27", "0.88", "250", "ms", "bootstrap", "-"]
+    assert lines[2].split()[:6] == ["cheap", "planning", "deny", "0", "of", "3"]
+
+
+def test_nothing_measured_says_what_holds_then_and_what_to_run(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["profile", "show"]) == 0
+    captured = capsys.readouterr()
+    assert "nothing is measured yet" in captured.out
+    assert "stoker eval bootstrap" in captured.err
+    assert run(["profile", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_row_for_programs_is_the_row_of_the_file(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row())
+    assert run(["profile", "show", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [msgspec.to_builtins(row())]
+
+
+@pytest.mark.parametrize("words", [["show"], ["diff"], ["export"], ["import", "x.json"]])
+def test_without_tiers_there_is_no_profile(config: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    write(Path("x.json"), row())
+    assert run(["profile", *words]) == 2
+    assert "no tiers are configured" in capsys.readouterr().err
+
+
+WRONG = {
+    "is no quality profile": b"{",
+    "is no quality profile: Object missing required field": b"{}",
+    "is no quality profile: Expected": b'{"version": 1, "rows": 3}',
+    "is no quality profile: Object contains unknown field": b'{"version": 1, "rows": [], "more": 1}',
+    "is a profile of version 2": b'{"version": 2, "rows": []}',
+    "rows[0] (cheap, chat): passed 5 of 3": encode([row(passed=5, n=3)]),
+    "rows[0] (, chat): needs a tier and a task_class": encode([row(tier="")]),
+    "rows[1] (cheap, chat): stands twice": encode([row(), row()]),
+    "Invalid enum value": encode([row()]).replace(b'"allow"', b'"perhaps"'),
+    "'utf-8' codec": b'{"version": 1, "rows": [{"tier": "\xff"}]}',
+}
+
+
+@pytest.mark.parametrize("command", ["show", "import"])
+@pytest.mark.parametrize("told", WRONG)
+def test_a_file_that_is_no_profile_is_named_with_what_is_wrong_and_changes_nothing(
+    profile: Path, capsys: pytest.CaptureFixture[str], told: str, command: str
+) -> None:
+    file = profile if command == "show" else Path("other.json")
+    file.write_bytes(WRONG[told])
+    assert run(["profile", command, *(["other.json"] if command == "import" else [])]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert str(file) in captured.err
+    assert told.split("'utf-8'")[0] in captured.err
+    assert command == "show" or not profile.exists()
+
+
+def test_rows_of_tiers_and_classes_that_are_not_configured_are_shown_and_kept(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(profile, row(tier="gone"), row("juggling"))
+    assert run(["profile", "show"]) == 0
+    shown = capsys.readouterr().out
+    assert "gone" in shown
+    assert "juggling" in shown
+    assert run(["profile", "import", str(write(Path("more.json"), row()))]) == 0
+    kept = {(one["tier"], one["task_class"]) for one in json.loads(profile.read_bytes())["rows"]}
+    assert kept == {("gone", "chat"), ("cheap", "juggling"), ("cheap", "chat")}
+
+
+# -- diff -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_changed_since_the_last_write_is_told_and_exits_with_1(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(profile, row(), row("planning"))
+    changed = write(Path("new.json"), row(passed=0, n=3, verdict=Verdict.DENY), row("review"))
+    assert run(["profile", "import", str(changed), "--replace"]) == 0
+    capsys.readouterr()
+    assert run(["profile", "diff"]) == 1
+    assert [line.split("  ")[-1].strip() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "deny, 0 of 3", "not measured", "allow, 27 of 27",
+    ]  # fmt: skip
+    assert run(["profile", "diff", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)[0] == {
+        "tier": "cheap", "class": "chat", "before": "allow, 27 of 27", "now": "deny, 0 of 3",
+    }  # fmt: skip
+
+
+def test_a_profile_that_is_the_same_exits_with_0(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row())
+    assert run(["profile", "diff", str(write(Path("same.json"), row()))]) == 0
+    assert capsys.readouterr().out == "nothing changed\n"
+
+
+def test_without_history_a_file_is_asked_for(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row())
+    assert run(["profile", "diff"]) == 2
+    assert "stoker profile diff FILE" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("diff", "import"):
+        assert run(["profile", command, "nowhere.json"]) == 2
+        assert "nowhere.json: No such file" in capsys.readouterr().err
+
+
+# -- export and import ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_exported_can_be_imported_elsewhere(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row(), row("planning"))
+    before = profile.read_bytes()
+    assert run(["profile", "export", "out.json"]) == 0
+    assert run(["profile", "export"]) == 0
+    assert capsys.readouterr().out.encode() == before
+    profile.unlink()
+    assert run(["profile", "import", "out.json"]) == 0
+    assert profile.read_bytes() == before
+    captured = capsys.readouterr()
+    assert captured.out.startswith("2 rows taken over into ")
+    assert "stoker reload" in captured.err
+
+
+def test_an_import_puts_each_row_in_its_place_and_keeps_the_others(profile: Path) -> None:
+    write(profile, row(), row("planning"))
+    file = write(Path("new.json"), row(passed=20, n=27))
+    assert run(["profile", "import", str(file)]) == 0
+    found = {one["task_class"]: one["passed"] for one in json.loads(profile.read_bytes())["rows"]}
+    assert found == {"chat": 20, "planning": 27}
+    assert run(["profile", "import", str(file), "--replace"]) == 0
+    assert [one["task_class"] for one in json.loads(profile.read_bytes())["rows"]] == ["chat"]
+
+
+def test_where_nothing_can_be_written_it_is_said(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row())
+    assert run(["profile", "export", "no/such/place.json"]) == 2
+    assert "no/such/place.json cannot be written: No such file" in capsys.readouterr().err
+    file = write(Path("new.json"), row("review"))
+    Path("state/profile.json.d").write_text("in the way of the history")
+    assert run(["profile", "import", str(file)]) == 2
+    assert "profile.json cannot be written" in capsys.readouterr().err
+    assert [one["task_class"] for one in json.loads(profile.read_bytes())["rows"]] == ["chat"], "the old one stays"
+
+
+def test_a_configured_path_is_the_one_that_is_read_and_has_to_be_there(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text() + '[router]\nprofile_path = "mine.json"\n' + TIERS)
+    assert run(["profile", "import", str(write(Path("new.json"), row()))]) == 0
+    assert Path("mine.json").exists()
+    assert str(Path("mine.json").absolute()) in capsys.readouterr().out
