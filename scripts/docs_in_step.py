@@ -1,4 +1,6 @@
-"""Are the documents in step with the code? Links resolve, named tests and commands exist, the changelog is there.
+"""Are the documents in step with the code? Links resolve, named tests exist, and what routing shows is told.
+
+That is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
 
 Prints each problem as FILE: what, and exits 1 if there is one.
 """
@@ -7,7 +9,17 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec
+
+from stoker.domain.decision import Attempt, Routed
+from stoker.domain.routing import Router
+from stoker.domain.run import Fingerprint
+from stoker.domain.tier import Row, Tier, Verdict, Verify
+from stoker.request.verify.finding import CHECKS
+from stoker.routing import Routing
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -17,6 +29,9 @@ LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.py
 
 def main() -> int:
     problems = [problem for page in pages() for problem in check(page)]
+    for page, name in told():
+        if f"`{name}`" not in (ROOT / "docs" / page).read_text():
+            problems.append(f"docs/{page}: does not tell of `{name}`")
     print("\n".join(problems) or "docs in step")
     return 1 if problems else 0
 
@@ -40,6 +55,45 @@ def check(page: Path) -> list[str]:
             problems.append(f"{name}: names {path}::{test}, which is not in it")
     problems += [f"{name}: names {found}" for found in LEAVES.findall(text)]
     return problems
+
+
+def told() -> Iterator[tuple[str, str]]:
+    """Page and name of what has to stand there."""
+    for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
+        yield from (("decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
+    yield from (("http.md", name) for name in keys(shown(), "routing"))
+    yield from (("routing.md", word) for words in (CHECKS, Verdict, Verify) for word in words)
+
+
+def keys(document: dict[str, object], path: str) -> Iterator[str]:
+    """Of lists the keys of the first entry, where those are not told in the list's own row."""
+    for name, value in document.items():
+        yield f"{path}.{name}"
+        first = value[0] if isinstance(value, list) and value else None
+        if isinstance(first, dict):
+            yield from (key if name == "stale" else f"{path}.{name}.{key}" for key in first)
+
+
+def shown() -> dict[str, object]:
+    """`routing` of /status with an entry in each of its lists."""
+    tier = Tier("tier", "serve")
+    row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
+    routing = Routing(Router((tier,)), [], {(tier.name, "chat"): row}, Nobody(), lambda: 0.0)
+    routing.fingerprints[tier.serve] = Fingerprint("now", "now")
+    return routing.status()
+
+
+class Nobody:
+    """A fleet in which nothing runs."""
+
+    def is_loaded(self, name: str) -> bool:
+        return False
+
+    def displaces(self, name: str) -> bool:
+        return False
+
+    def ails(self, name: str, now: float) -> str:
+        return ""
 
 
 if __name__ == "__main__":

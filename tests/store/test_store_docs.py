@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from test_metrics import STATUS, full
 
-from stoker.domain.decision import Candidate, Decision
+from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.store.labels import OUTCOMES, STATES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,7 +39,11 @@ def test_metrics_page_explains_each_state() -> None:
 
 def test_decisions_page_lists_every_field_and_only_those() -> None:
     fields = [field.name for field in msgspec.structs.fields(Decision)]
-    parts = [f"candidates.{field.name}" for field in msgspec.structs.fields(Candidate)]
+    parts = [
+        f"{part}.{field.name}"
+        for part, kind in (("candidates", Candidate), ("routed", Routed), ("routed.attempts", Attempt))
+        for field in msgspec.structs.fields(kind)
+    ]
     assert sorted(name for name in first_column("decisions.md") if name not in OUTCOMES) == sorted(fields + parts)
 
 
