@@ -37,7 +37,9 @@ def made(number: int, *attempts: Attempt, task: str = "chat", **more: Any) -> De
     routed = Routed(task, "rules", tier=answered[0] if answered else "", attempts=list(attempts))
     return Decision(
         f"req-{number}", float(number), "/v1/chat/completions", "auto", serve="fast", status=200, outcome="served",
-        routed=routed if attempts or "reason" in more else None, **more,
+        routed=routed if attempts or "reason" in more else None,
+        input_tokens=attempts[-1].input_tokens if attempts else None,
+        output_tokens=attempts[-1].output_tokens if attempts else None, **more,
     )  # fmt: skip
 
 

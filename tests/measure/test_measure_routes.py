@@ -23,7 +23,11 @@ def tried(tier: str, outcome: str = "served", cost: float | None = 0.0, **more: 
 def made(*attempts: Attempt, task: str = "chat", outcome: str = "served") -> Decision:
     answered = [one.tier for one in attempts if one.outcome == "served"]
     route = Routed(task, "rules", tier=answered[0] if answered else "", attempts=list(attempts))
-    return Decision("r", 0.0, "/v1/chat/completions", outcome=outcome, routed=route)
+    last = attempts[-1] if attempts else None
+    tokens = (None, None) if last is None else (last.input_tokens, last.output_tokens)
+    return Decision(
+        "r", 0.0, "/v1/chat/completions", outcome=outcome, routed=route, input_tokens=tokens[0], output_tokens=tokens[1]
+    )
 
 
 def row(rows: list[TierRoute], tier: str, task: str = "chat") -> TierRoute:
@@ -99,18 +103,26 @@ def test_the_total_adds_all_tiers() -> None:
 
 def test_the_dearest_cloud_is_the_one_that_these_tokens_would_cost_most_at() -> None:
     clouds = (Cost(100.0, 0.0), Cost(0.0, 500.0))
-    long_prompt = Routed("chat", "rules", attempts=[tried("cheap")])
-    assert always_cloud(long_prompt, clouds) == pytest.approx(0.1)
-    long_answer = Routed("chat", "rules", attempts=[tried("cheap", input_tokens=10, output_tokens=1000)])
+    assert always_cloud(made(tried("cheap")), clouds) == pytest.approx(0.1)
+    long_answer = made(tried("cheap", input_tokens=10, output_tokens=1000))
     assert always_cloud(long_answer, clouds) == pytest.approx(0.5)
 
 
 def test_only_the_answer_that_the_client_got_is_priced_at_the_cloud() -> None:
-    routed = Routed("chat", "rules", attempts=[tried("a", "empty", cost=1.0), tried("b", cost=None)])
-    assert spent(routed) == 1.0
-    assert always_cloud(routed, CLOUD) == pytest.approx(0.02)
-    assert saved(routed, CLOUD) == pytest.approx(0.02 - 1.0)
-    assert saved(Routed("chat", "rules", attempts=[tried("a", "empty")]), CLOUD) is None
+    decision = made(tried("a", "empty", cost=1.0), tried("b", cost=None))
+    assert decision.routed is not None
+    assert spent(decision.routed) == 1.0
+    assert always_cloud(decision, CLOUD) == pytest.approx(0.02)
+    assert saved(decision, CLOUD) == pytest.approx(0.02 - 1.0)
+    assert saved(made(tried("a", "empty"), outcome="upstream_failed"), CLOUD) is None
+    assert saved(Decision("r", 0.0, "/", input_tokens=1, output_tokens=1), CLOUD) is None, "it named a model"
+
+
+def test_an_answer_that_was_asked_for_twice_is_paid_twice_and_priced_once() -> None:
+    decision = made(tried("a", cost=0.004, input_tokens=2000, output_tokens=200, repairs=1))
+    decision.input_tokens, decision.output_tokens = 1000, 100
+    assert always_cloud(decision, CLOUD) == pytest.approx(0.02)
+    assert saved(decision, CLOUD) == pytest.approx(0.016)
 
 
 def test_rates_of_clouds_are_taken_from_the_tiers_that_are_clouds() -> None:

@@ -305,7 +305,7 @@ def test_each_tier_that_was_tried_counts_with_what_came_of_it_what_was_found_and
 def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> None:
     metrics = Metrics()
     metrics.routed.clouds = (Cost(1.0, 1.0), Cost(100.0, 1000.0), Cost(100.0, 500.0))
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.05))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.05)), input_tokens=1000, output_tokens=100))
     samples = scrape(metrics)
     assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2 - 0.05)
     assert value(samples, "stoker_routed_cost_overspent_total") == 0
@@ -314,8 +314,14 @@ def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> 
 def test_an_answer_that_was_paid_twice_is_overspent_and_the_savings_do_not_go_down() -> None:
     metrics = Metrics()
     metrics.routed.clouds = (Cost(100.0, 1000.0),)
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0))))
-    metrics.observe(sealed(routed=routed(tried("cheap", "empty", cost=0.05), tried("dear", "served", cost=0.2))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
+    metrics.observe(
+        sealed(
+            routed=routed(tried("cheap", "empty", cost=0.05), tried("dear", "served", cost=0.2)),
+            input_tokens=1000,
+            output_tokens=100,
+        )
+    )
     samples = scrape(metrics)
     assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2)
     assert value(samples, "stoker_routed_cost_overspent_total") == pytest.approx(0.05)
@@ -323,10 +329,10 @@ def test_an_answer_that_was_paid_twice_is_overspent_and_the_savings_do_not_go_do
 
 def test_what_is_not_known_is_neither_saved_nor_overspent() -> None:
     metrics = Metrics()
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
     assert "stoker_routed_cost_saved_total" not in scrape(metrics), "there is no cloud to compare with"
     metrics.routed.clouds = (Cost(100.0, 1000.0),)
-    metrics.observe(sealed(routed=routed(tried("cheap", "served", None, None))))
+    metrics.observe(sealed(routed=routed(tried("cheap", "served"))))
     metrics.observe(sealed(routed=routed(tried("cheap", "unreachable")), outcome="upstream_failed"))
     assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
     assert value(scrape(metrics), "stoker_routed_cost_overspent_total") == 0

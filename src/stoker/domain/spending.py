@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.domain.decision import Routed
+from stoker.domain.decision import Decision, Routed
 from stoker.domain.routing import Router
 from stoker.domain.tier import Cost
 
@@ -19,18 +19,19 @@ def spent(routed: Routed) -> float:
     return sum(attempt.cost or 0.0 for attempt in routed.attempts)
 
 
-def always_cloud(routed: Routed, clouds: Iterable[Cost]) -> float | None:
+def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
     """The tokens of the answer that the client got, at the rates of the cloud tier that is dearest for them.
 
-    None: no cloud is configured, no tier answered, or its tokens are not known.
+    They are the last call's: what a repair threw away is not among them. None: no cloud is configured, no tier
+    answered, or its tokens are not known.
     """
-    answer = next((one for one in routed.attempts if one.outcome == "served"), None)
-    if answer is None or answer.input_tokens is None or answer.output_tokens is None:
+    routed, asked, answered = decision.routed, decision.input_tokens, decision.output_tokens
+    if routed is None or not routed.tier or asked is None or answered is None:
         return None
-    return max((cost.of(answer.input_tokens, answer.output_tokens) for cost in clouds), default=None)
+    return max((cost.of(asked, answered) for cost in clouds), default=None)
 
 
-def saved(routed: Routed, clouds: Iterable[Cost]) -> float | None:
+def saved(decision: Decision, clouds: Iterable[Cost]) -> float | None:
     """Negative: it cost more than the cloud would have. None: `always_cloud` is not known."""
-    instead = always_cloud(routed, clouds)
-    return None if instead is None else instead - spent(routed)
+    instead = always_cloud(decision, clouds)
+    return None if instead is None or decision.routed is None else instead - spent(decision.routed)

@@ -59,7 +59,7 @@ def routes(decisions: Iterable[Decision], clouds: Sequence[Cost]) -> list[TierRo
     found: dict[tuple[str, str], TierRoute] = {}
     for decision in decisions:
         if decision.routed is not None:
-            _count(found, decision.outcome, decision.routed, clouds)
+            _count(found, decision, decision.routed, clouds)
     return sorted(found.values(), key=lambda row: row.task)
 
 
@@ -86,7 +86,7 @@ def silent_failures(accepted_wrong: int, accepted_graded: int) -> Interval:
     return wilson(accepted_wrong, accepted_graded)
 
 
-def _count(found: dict[tuple[str, str], TierRoute], outcome: str, routed: Routed, clouds: Sequence[Cost]) -> None:
+def _count(found: dict[tuple[str, str], TierRoute], decision: Decision, routed: Routed, clouds: Sequence[Cost]) -> None:
     for place, attempt in enumerate(routed.attempts):
         row = found.setdefault((routed.task, attempt.tier), TierRoute(routed.task, attempt.tier))
         row.requests += 1
@@ -95,12 +95,12 @@ def _count(found: dict[tuple[str, str], TierRoute], outcome: str, routed: Routed
         row.cost = _sum(row.cost, attempt.cost)
         for check in attempt.findings:
             row.findings[check] = row.findings.get(check, 0) + 1
-        if place == 0 and outcome not in SAYS_NOTHING:
+        if place == 0 and decision.outcome not in SAYS_NOTHING:
             row.first += 1
             row.accepted += attempt.outcome == "served"
         if attempt.outcome == "served":
-            row.always_cloud = _sum(row.always_cloud, always_cloud(routed, clouds))
-            row.saved = _sum(row.saved, saved(routed, clouds))
+            row.always_cloud = _sum(row.always_cloud, always_cloud(decision, clouds))
+            row.saved = _sum(row.saved, saved(decision, clouds))
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

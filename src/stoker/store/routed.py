@@ -36,7 +36,7 @@ class RoutedCounts:
         for attempt in routed.attempts:
             self._attempt(attempt)
         # Two counters: one of differences would go down, and a counter that goes down reads as a restart.
-        less = saved(routed, self.clouds)
+        less = saved(decision, self.clouds)
         if less is not None and less >= 0:
             self.saved += less
         elif less is not None:
