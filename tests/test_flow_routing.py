@@ -216,8 +216,9 @@ async def test_a_whole_answer_that_is_wrong_is_held_back_too(stage: Stage) -> No
     assert reply.json()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"at":"it"}'
     decision = await sealed(stage)
     assert decision.routed is not None
-    assert decision.routed.attempts[0].repairs == 1
-    assert decision.routed.tier == "cheap"
+    (attempt,) = decision.routed.attempts
+    assert (attempt.tier, attempt.repairs, attempt.findings) == ("cheap", 1, ["arguments"])
+    assert (attempt.input_tokens, attempt.output_tokens) == (2000, 200), "what nobody got was paid for, too"
 
 
 @story(SMALL, LARGE)

@@ -70,6 +70,7 @@ class Chooser:
             routed.attempts.append(attempt)
             failed = [Candidate(routing.tier(one.tier).serve, one.outcome) for one in routed.attempts[:-1]]
             decision.candidates = [*dropped, *failed, Candidate(serve.name)]
+            decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
             began = self._now()
             routing.on_sent(step.tier.name)
             try:
@@ -134,7 +135,8 @@ class Chooser:
         finally:
             call.check_of = None
             if check is not None and (check.is_wrong or call.reply.began is not None):
-                attempt.checked, attempt.findings = True, list(check.told())
+                attempt.checked = True
+                attempt.findings = list(dict.fromkeys((*attempt.findings, *check.told())))
 
 
 def _is_seen(call: Call) -> bool:

@@ -348,9 +348,12 @@ class Relay:
 
     def _rewrite(self, answer: Answering, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
-        written = answer.whole(body)
-        self.usage = answer.usage
-        self.reply.tell(b"x-stoker-translation", answer.told())
+        try:
+            written = answer.whole(body)
+        finally:
+            self.usage = answer.usage  # also what nobody gets was paid for
+        if told := answer.told():
+            self.reply.tell(b"x-stoker-translation", told)
         self.reply.begin()
         self.reply.whole(200, [(b"content-type", b"application/json")], written)
 
