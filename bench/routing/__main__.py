@@ -14,7 +14,8 @@ from bench import machine
 from bench.processes import end_on_sigterm
 from bench.routing import answers, asking, cloud, figures, page, paired, policies, report
 from bench.routing.asking import Cell
-from bench.routing.place import CLOUD, COSTS, Place
+from bench.routing.figures import Found
+from bench.routing.place import CLOUD, COSTS, LOCAL, Place
 from stoker.domain.tier import Row
 from stoker.measure.suites.fixture import Fixture
 
@@ -23,13 +24,19 @@ WRONG = 0.05
 QUICK = 120
 
 
+SETTINGS = (LOCAL, LOCAL[:1])
+"""Local tiers beside the cloud: both models; and the weak one alone, where the cloud is needed."""
+
+
 class Seen(msgspec.Struct):
     """Everything that was asked."""
 
-    asked: list[list[Cell]]
+    asked: dict[str, list[Cell]]
     """By tier, in the order of the fixtures."""
-    routed: dict[str, list[Cell]]
+    routed: list[dict[str, list[Cell]]]
+    """For each of SETTINGS, by way of asking."""
     rows: list[Row]
+    """Of all tiers, by the suites."""
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -41,7 +48,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--n", type=int, default=report.LEAST_FIXTURES, help="fixtures of the paired set")
     parser.add_argument("--seed", type=int, default=7, help="of the fixtures, the cloud's mistakes and the intervals")
     parser.add_argument("--quick", action="store_true", help=f"only {QUICK} fixtures: to see that it runs")
-    parser.add_argument("--suites", type=Path, metavar="DIR", help="make the profile of these fixtures, not the shipped")
+    parser.add_argument(
+        "--suites", type=Path, metavar="DIR", help="make the profile of these fixtures, not the shipped"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables between the marks of this page")
     return parser.parse_args(argv)
@@ -53,21 +62,33 @@ def _say(text: str) -> None:
 
 
 def see(fixtures: list[Fixture], seed: int, suites: Path | None) -> Seen:
-    """A profile first, then every fixture to every tier, then both ways through the router."""
+    """A profile first, then every fixture to every tier, then through the router; that once more without ember."""
     shipped = paired.shipped()
     mistaken = answers.mistaken(fixtures, WRONG, seed) | answers.mistaken(shipped, WRONG, seed)
-    book = cloud.book([*shipped, *fixtures], mistaken)
+    seen = Seen({}, [], [])
     with (
         tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
-        cloud.Cloud(book) as sky,
-        Place(Path(folder), sky.port) as place,
+        cloud.Cloud(cloud.book([*shipped, *fixtures], mistaken)) as sky,
     ):
-        _say("bootstrap of the local tiers")
-        rows = place.bootstrap(suites)
-        rows += figures.as_rows(asking.ask_tier(place, CLOUD, shipped))
-        asked = [asking.ask_tier(place, tier, fixtures) for tier in COSTS]
-        routed = {way: asking.ask_auto(place, fixtures, declares=way == figures.DECLARED) for way in figures.WAYS}
-    return Seen(asked, routed, rows)
+        for local in SETTINGS:
+            with Place(Path(folder) / "-".join(local), sky.port, local) as place:
+                _say(f"bootstrap of {' and '.join(local)}")
+                rows = place.bootstrap(suites)
+                if not seen.asked:
+                    seen.rows += rows
+                    seen.rows += figures.as_rows(asking.ask_tier(place, CLOUD, shipped))
+                    seen.asked |= {tier: asking.ask_tier(place, tier, fixtures) for tier in COSTS}
+                ways = {way: asking.ask_auto(place, fixtures, way == figures.DECLARED) for way in figures.WAYS}
+                seen.routed.append(ways)
+    return seen
+
+
+def founds(seen: Seen, seed: int) -> list[Found]:
+    """The figures of each setting."""
+    return [
+        figures.found(policies.pairs(seen.asked.values(), ways), seen.rows, (*local, CLOUD), seed)
+        for local, ways in zip(SETTINGS, seen.routed, strict=True)
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,15 +97,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     facts = machine.facts()
     fixtures = paired.paired(QUICK if given.quick else given.n, given.seed, paired.shipped())
     seen = see(fixtures, given.seed, given.suites)
-    found = figures.found(policies.pairs(seen.asked, seen.routed), seen.rows, given.seed)
+    _say("intervals")
+    found = founds(seen, given.seed)
     if given.json is not None:
         document = {"machine": facts, "found": found, "seen": seen}
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
     if given.page is not None:
         before = given.page.read_text() if given.page.exists() else page.EMPTY
         given.page.write_text(page.put(before, page.block(found)))
-    print(f"{machine.headline(facts)}\n\n{report.shown(found)}")
-    return 0 if all(is_so for *_, is_so in report.reached(found)) else 1
+    print("\n\n".join([machine.headline(facts), *(report.shown(one) for one in found)]))
+    return 0 if all(is_so for one in found for *_, is_so in report.reached(one)) else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ the one that sends all. Between two points lies every mix of them: with chance p
 PGR    performance gap recovered: (quality - weak) / (strong - weak); 0 is the weak model, 1 the strong one
 APGR   the integral of PGR over the share of calls that go to the strong model, 0 to 1   (RouteLLM, arXiv 2406.18665)
 CPT    call-performance threshold: the smallest such share at which PGR is at least so much   (the same)
-AIQ    the area under the non-decreasing convex hull of quality over cost, by the width in cost (RouterBench, 2403.12031)
+AIQ    the mean height of the non-decreasing convex hull of quality over cost                 (RouterBench, 2403.12031)
 
 RouteLLM approximates its integral by ten shares; here it is the area itself. A random router has APGR 0.5.
 """
@@ -14,6 +14,7 @@ RouteLLM approximates its integral by ten shares; here it is the area itself. A 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -34,7 +35,7 @@ def apgr(points: Sequence[Point], weak: float, strong: float) -> float | None:
     """`points` in the order of their settings, so that shares do not fall; the first is 0 and the last 1."""
     if strong <= weak:
         return None
-    area = sum((b.share - a.share) * (a.quality + b.quality) / 2 for a, b in zip(points, points[1:], strict=False))
+    area = sum((b.share - a.share) * (a.quality + b.quality) / 2 for a, b in pairwise(points))
     return (area - weak) / (strong - weak)
 
 
@@ -71,7 +72,7 @@ def _slope(one: Point, other: Point) -> float:
 
 def at_cost(points: Sequence[Point], cost: float) -> float:
     """The quality that a hull reaches at this cost; beyond its ends that of the end."""
-    for one, other in zip(points, points[1:], strict=False):
+    for one, other in pairwise(points):
         if cost < other.cost:
             return one.quality + max(0.0, cost - one.cost) * _slope(one, other)
     return points[-1].quality

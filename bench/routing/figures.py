@@ -1,4 +1,4 @@
-"""The figures of one run: each policy beside always asking the cloud, the curves, what the rules took for what. Pure."""
+"""The figures of one run: each policy beside always asking the cloud, each class, the curves. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from bench.routing import curve, policies
 from bench.routing.asking import Cell
 from bench.routing.curve import Point
-from bench.routing.place import CLOUD, COSTS, LOCAL
+from bench.routing.place import CLOUD
 from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
 from stoker.domain.tier import Row
@@ -62,6 +62,10 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
+    """Of one set of tiers."""
+
+    tiers: tuple[str, ...]
+    """From the cheapest to the cloud."""
     n: int
     seed: int
     suites: list[Row]
@@ -92,24 +96,12 @@ def share_local(policy: Policy, pairs: Sequence[Pair]) -> float:
     return sum(policy(pair).is_local for pair in pairs) / len(pairs)
 
 
-def mixed(pairs: Sequence[Pair], way: str) -> float:
-    """Quality of cheapest tier and cloud, by chance, at the cost that asking this `way` had."""
-    cheap, dear = policies.always(LOCAL[0]), policies.always(CLOUD)
-    ends = [Point(share, quality(one, pairs), cost(one, pairs)) for share, one in ((0.0, cheap), (1.0, dear))]
-    return curve.at_cost(ends, cost(policies.routed(way), pairs))
-
-
-def best_mixed(pairs: Sequence[Pair], way: str) -> float:
-    """The same, of whichever tiers are best to mix at that cost: what RouterBench calls the zero router."""
-    return curve.at_cost(curve.hull(_single(pairs)), cost(policies.routed(way), pairs))
-
-
-def _single(pairs: Sequence[Pair]) -> list[Point]:
-    return [_point(policies.always(tier), pairs) for tier in COSTS]
-
-
 def _point(policy: Policy, pairs: Sequence[Pair]) -> Point:
     return Point(1 - share_local(policy, pairs), quality(policy, pairs), cost(policy, pairs))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def as_rows(cells: Iterable[Cell]) -> list[Row]:
@@ -125,39 +117,37 @@ def as_rows(cells: Iterable[Cell]) -> list[Row]:
 
 
 class Work:
-    """Figures of one paired set. Every interval is drawn from one seed."""
+    """Figures of one paired set with some local tiers and the cloud. Every interval is drawn from one seed."""
 
-    def __init__(self, pairs: Sequence[Pair], rows: Sequence[Row], seed: int, times: int = TIMES) -> None:
-        self.pairs = list(pairs)
-        self.rows = list(rows)
-        self.lows = policies.bounds(row for row in rows if row.tier != CLOUD)
-        self.static = policies.measured_best(rows)
-        self.groups = [[one for one in pairs if one.task_class == name] for name in self.classes]
+    def __init__(
+        self, pairs: Sequence[Pair], rows: Sequence[Row], tiers: Sequence[str], seed: int, times: int = TIMES
+    ) -> None:
+        """`rows`: what the suites said of every tier; `tiers`: from the cheapest, the cloud last."""
+        self.pairs, self.tiers, self.local = list(pairs), list(tiers), list(tiers[:-1])
+        self.lows = policies.bounds(row for row in rows if row.tier in self.local)
+        self.static = policies.measured_best(rows, self.tiers)
+        self.hindsight = policies.hindsight_best(self.pairs, self.tiers)
+        names = dict.fromkeys(one.task_class for one in self.pairs)
+        self.groups = [[one for one in self.pairs if one.task_class == name] for name in names]
         self._rng, self._times = Random(seed), times
 
-    @property
-    def classes(self) -> list[str]:
-        return list(dict.fromkeys(one.task_class for one in self.pairs))
+    def beside(self, one: Policy, other: Policy, groups: Sequence[Sequence[Pair]] | None = None) -> Figure:
+        """Difference in quality, paired; over all classes, or of these groups."""
+        chosen = self.groups if groups is None else groups
+        differences = [[one(pair).passed - other(pair).passed for pair in group] for group in chosen]
+        return figure(differences, _mean, self._rng, self._times)
 
-    def beside(self, one: Policy, other: Policy, only: str = "") -> Figure:
-        """Difference in quality, paired. `only`: in one class."""
-        groups = [[one(pair).passed - other(pair).passed for pair in group] for group in self._of(only)]
-        return figure(groups, _mean, self._rng, self._times)
-
-    def _of(self, only: str) -> list[list[Pair]]:
-        return [group for group in self.groups if only in ("", group[0].task_class)]
+    # -- policies ------------------------------------------------------------------------------------------------------
 
     def lines(self) -> list[Line]:
-        hindsight = policies.hindsight_best(self.pairs)
         named: list[tuple[str, Policy]] = [
-            *((f"always {tier}", policies.always(tier)) for tier in COSTS),
+            *((f"always {tier}", policies.always(tier)) for tier in self.tiers),
             ("best per class, by the suites", policies.by_class(self.static)),
-            ("best per class, in hindsight", policies.by_class(hindsight)),
-            ("oracle", policies.oracle),
+            ("best per class, in hindsight", policies.by_class(self.hindsight)),
+            ("oracle", policies.oracle(self.tiers)),
             *((f"routed: {way}", policies.routed(way)) for way in WAYS),
         ]
-        mixes = [line for way in WAYS for line in self._mixes(way)]
-        return [*(self._line(name, policy) for name, policy in named), *mixes]
+        return [*(self._line(name, policy) for name, policy in named), *(self._mix(way) for way in WAYS)]
 
     def _line(self, name: str, policy: Policy) -> Line:
         groups = [[float(policy(pair).passed) for pair in group] for group in self.groups]
@@ -165,85 +155,100 @@ class Work:
         beside = self.beside(policy, policies.always(CLOUD))
         return Line(name, seen, beside, cost(policy, self.pairs), share_local(policy, self.pairs))
 
-    def _mixes(self, way: str) -> Iterable[Line]:
-        """Of a mix the share that is local is that of the cheapest tier and the cloud."""
-        spent = cost(policies.routed(way), self.pairs)
-        low, high = (cost(policies.always(tier), self.pairs) for tier in (LOCAL[0], CLOUD))
-        local = 1 - min(1.0, max(0.0, (spent - low) / (high - low)))
+    def _mix(self, way: str) -> Line:
+        """Cheapest tier or cloud, by a chance with which it costs what asking this `way` did: as expected."""
+        weak, strong, routed = policies.always(self.tiers[0]), policies.always(CLOUD), policies.routed(way)
 
-        def seen(pairs: Sequence[Pair]) -> float:
-            return mixed(pairs, way)
+        def sample(pair: Pair) -> tuple[float, ...]:
+            low, high = weak(pair), strong(pair)
+            return low.passed, low.cost, high.passed, high.cost, routed(pair).cost
 
-        def beside(pairs: Sequence[Pair]) -> float:
-            return mixed(pairs, way) - quality(policies.always(CLOUD), pairs)
+        groups = [[sample(pair) for pair in group] for group in self.groups]
+        seen = figure(groups, lambda drawn: _mixed(drawn).quality, self._rng, self._times)
+        beside = figure(
+            groups, lambda drawn: _mixed(drawn).quality - _mean([one[2] for one in drawn]), self._rng, self._times
+        )
+        now = _mixed([one for group in groups for one in group])
+        name = f"{self.tiers[0]} or cloud by chance, at the cost of {way}"
+        return Line(name, seen, beside, now.cost * 1000, 1 - now.share)
 
-        name = f"{LOCAL[0]} or cloud by chance, at the cost of {way}"
-        drawn = [figure(self.groups, one, self._rng, self._times // 4) for one in (seen, beside)]
-        yield Line(name, drawn[0], drawn[1], min(max(spent, low), high), local)
+    # -- classes -------------------------------------------------------------------------------------------------------
 
     def kinds(self, way: str) -> list[Kind]:
         return [self._kind(group, way) for group in self.groups]
 
     def _kind(self, group: Sequence[Pair], way: str) -> Kind:
-        name, policy = group[0].task_class, policies.routed(way)
+        policy = policies.routed(way)
         cells = [policy(pair) for pair in group]
         return Kind(
-            name,
+            group[0].task_class,
             way,
             len(group),
             dict(Counter(cell.tier or "none" for cell in cells).most_common()),
             dict(Counter(cell.found for cell in cells).most_common()),
             quality(policy, group),
-            self.beside(policy, policies.always(CLOUD), name),
-            self.beside(policy, policies.by_class(self.static), name),
+            self.beside(policy, policies.always(CLOUD), [group]),
+            self.beside(policy, policies.by_class(self.static), [group]),
         )
 
-    def points(self, pairs: Sequence[Pair], local: Sequence[str], way: str) -> list[Point]:
+    # -- curves --------------------------------------------------------------------------------------------------------
+
+    def _settings(self, local: Sequence[str], way: str) -> list[Policy]:
         steps = policies.thresholds(self.lows, local)
-        return [_point(policies.threshold(least, self.lows, local, way), pairs) for least in steps]
+        return [policies.threshold(least, self.lows, local, way) for least in steps]
+
+    def points(self, local: Sequence[str], way: str) -> list[Point]:
+        return [_point(policy, self.pairs) for policy in self._settings(local, way)]
 
     def curve(self, local: Sequence[str], way: str) -> Curve:
         """The weak model is the cheapest of `local`, the strong one the cloud."""
-
-        def area(pairs: Sequence[Pair]) -> float | None:
-            points = self.points(pairs, local, way)
-            return curve.apgr(points, points[0].quality, points[-1].quality)
-
-        points = self.points(self.pairs, local, way)
+        settings = self._settings(local, way)
+        groups = [[_steps([one(pair) for one in settings]) for pair in group] for group in self.groups]
+        seen = figure(groups, _area, self._rng, self._times)
+        points = self.points(local, way)
         ends = points[0].quality, points[-1].quality
-        seen = figure(self.groups, area, self._rng, self._times // 4)
         return Curve(way, tuple(local), points, seen, curve.cpt(points, *ends, 0.5), curve.cpt(points, *ends, 0.8))
 
     def aiq(self) -> dict[str, float]:
-        single = _single(self.pairs)
+        single = [_point(policies.always(tier), self.pairs) for tier in self.tiers]
         low, high = min(one.cost for one in single), max(one.cost for one in single)
-        found = {way: curve.aiq(self.points(self.pairs, LOCAL, way), low, high) for way in WAYS}
+        found = {way: curve.aiq(self.points(self.local, way), low, high) for way in WAYS}
         return {**found, "single tiers by chance": curve.aiq(single, low, high)}
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def _mixed(drawn: Sequence[tuple[float, ...]]) -> Point:
+    """(weak passed, its cost, strong passed, its cost, cost to meet), of each fixture."""
+    weak, low, strong, high, spent = (_mean(column) for column in zip(*drawn, strict=True))
+    share = min(1.0, max(0.0, (spent - low) / (high - low)))
+    return Point(share, weak + share * (strong - weak), low + share * (high - low))
 
 
-def found(pairs: Sequence[Pair], rows: Sequence[Row], seed: int, times: int = TIMES) -> Found:
-    """`rows`: of all tiers, the cloud's too."""
-    work = Work(pairs, rows, seed, times)
-    static = policies.by_class(work.static)
-    rates = {
-        group[0].task_class: {tier: quality(policies.always(tier), group) for tier in COSTS} for group in work.groups
-    }
-    kinds_of_local = ([LOCAL[0]], [LOCAL[-1]], LOCAL)
+def _steps(cells: Sequence[Cell]) -> tuple[int, ...]:
+    """Passed, and asked the cloud, at each setting."""
+    return tuple(value for cell in cells for value in (cell.passed, not cell.is_local))
+
+
+def _area(drawn: Sequence[tuple[int, ...]]) -> float | None:
+    means = [_mean(column) for column in zip(*drawn, strict=True)]
+    points = [Point(share, right) for right, share in zip(means[::2], means[1::2], strict=True)]
+    return curve.apgr(points, points[0].quality, points[-1].quality)
+
+
+def found(pairs: Sequence[Pair], rows: Sequence[Row], tiers: Sequence[str], seed: int, times: int = TIMES) -> Found:
+    work = Work(pairs, rows, tiers, seed, times)
+    rates = {group[0].task_class: {t: quality(policies.always(t), group) for t in work.tiers} for group in work.groups}
+    kinds_of_local = dict.fromkeys(((work.local[0],), (work.local[-1],), tuple(work.local)))
     return Found(
-        len(pairs),
+        tuple(tiers),
+        len(work.pairs),
         seed,
-        list(rows),
+        [row for row in rows if row.tier in tiers],
         work.static,
-        policies.hindsight_best(pairs),
+        work.hindsight,
         rates,
         work.lines(),
         [kind for way in WAYS for kind in work.kinds(way)],
         [work.curve(local, way) for way in WAYS for local in kinds_of_local],
-        {way: work.beside(policies.routed(way), static) for way in WAYS},
+        {way: work.beside(policies.routed(way), policies.by_class(work.static)) for way in WAYS},
         work.aiq(),
     )
-

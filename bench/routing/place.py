@@ -10,6 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ COSTS = {"spark": Cost(0.02, 0.05), "ember": Cost(0.05, 0.1), CLOUD: Cost(3.0, 1
 LOCAL = tuple(name for name in COSTS if name != CLOUD)
 
 
-def configuration(folder: Path, port: int, cloud_port: int) -> str:
+def configuration(folder: Path, port: int, cloud_port: int, local: Sequence[str]) -> str:
     serves = "".join(_local(name) for name in LOCAL)
-    tiers = "".join(f'\n[[tier]]\nname = "{name}"\nserve = "{name}"\n{_cost(name)}' for name in LOCAL)
+    tiers = "".join(f'\n[[tier]]\nname = "{name}"\nserve = "{name}"\n{_cost(name)}' for name in local)
     return f"""\
 [front_door]
 host = "127.0.0.1"
@@ -70,15 +71,19 @@ def _cost(name: str) -> str:
 class Place:
     """Use as a context manager: leaving it ends Stoker and its engines, by pid."""
 
-    def __init__(self, folder: Path, cloud_port: int) -> None:
-        """Starts it and waits for its front door. Raises RuntimeError with its last words."""
+    def __init__(self, folder: Path, cloud_port: int, local: Sequence[str] = LOCAL) -> None:
+        """Starts it and waits for its front door. Raises RuntimeError with its last words.
+
+        `local`: which of LOCAL are tiers, beside the cloud.
+        """
+        self.tiers = (*local, CLOUD)
         stoker = program()
         if stoker is None:
             raise RuntimeError("no `stoker` command beside this Python: pip install -e . first")
         folder.mkdir(parents=True, exist_ok=True)
         self.port, self.key = free_port(), "sk-" + secrets.token_hex(16)
         self._stoker, self._config = stoker, folder / "stoker.toml"
-        self._config.write_text(configuration(folder, self.port, cloud_port))
+        self._config.write_text(configuration(folder, self.port, cloud_port, local))
         self._env = {**os.environ, "STOKER_KEY": self.key, "STOKER_BENCH_CLOUD": cloud.KEY}
         argv = (stoker, "up", "--config", str(self._config))
         self._child = Child.start("stoker", argv, folder / "output.log", self._env)
@@ -111,7 +116,7 @@ class Place:
         `suites`: a folder of fixtures; None: the shipped ones.
         """
         given = () if suites is None else ("--suites", str(suites))
-        argv = (self._stoker, "eval", "bootstrap", *LOCAL, "--config", str(self._config), "--json", *given)
+        argv = (self._stoker, "eval", "bootstrap", *self.tiers[:-1], "--config", str(self._config), "--json", *given)
         done = subprocess.run(argv, capture_output=True, check=False, timeout=600, env=self._env)
         if done.returncode:
             raise RuntimeError(f"the bootstrap failed: {done.stderr.decode(errors='replace')[-600:]}")

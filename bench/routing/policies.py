@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bench.routing.asking import Cell
-from bench.routing.place import CLOUD, COSTS
+from bench.routing.place import CLOUD
 from stoker.domain.tier import Row
 from stoker.measure.stats import wilson
 
@@ -46,32 +46,34 @@ def by_class(table: Mapping[str, str]) -> Policy:
     return lambda pair: pair.cells[table.get(pair.task_class, CLOUD)]
 
 
-def oracle(pair: Pair) -> Cell:
+def oracle(tiers: Sequence[str]) -> Policy:
     """The cheapest tier that passes this very fixture; where none does, the cheapest."""
-    right = [pair.cells[tier] for tier in COSTS if pair.cells[tier].passed]
-    return right[0] if right else pair.cells[next(iter(COSTS))]
+    return lambda pair: next((pair.cells[tier] for tier in tiers if pair.cells[tier].passed), pair.cells[tiers[0]])
 
 
-def measured_best(rows: Iterable[Row]) -> dict[str, str]:
-    """The static table: for each class the tier with the highest pass rate at the suites; of equals the cheaper."""
+def measured_best(rows: Iterable[Row], tiers: Sequence[str]) -> dict[str, str]:
+    """The static table: for each class that of `tiers` with the highest pass rate at the suites; of equals the cheaper.
+
+    `tiers`: from the cheapest.
+    """
     rates = {(row.task_class, row.tier): row.passed / row.n for row in rows}
-    return _best(rates)
+    return _best(rates, tiers)
 
 
-def hindsight_best(pairs: Sequence[Pair]) -> dict[str, str]:
+def hindsight_best(pairs: Sequence[Pair], tiers: Sequence[str]) -> dict[str, str]:
     """The same, by what came out on the paired set itself: nobody could have known."""
     rates: dict[tuple[str, str], float] = {}
     for name in {pair.task_class for pair in pairs}:
         own = [pair for pair in pairs if pair.task_class == name]
-        for tier in COSTS:
+        for tier in tiers:
             rates[name, tier] = sum(pair.cells[tier].passed for pair in own) / len(own)
-    return _best(rates)
+    return _best(rates, tiers)
 
 
-def _best(rates: Mapping[tuple[str, str], float]) -> dict[str, str]:
-    order = list(COSTS)
+def _best(rates: Mapping[tuple[str, str], float], tiers: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for (name, tier), rate in sorted(rates.items(), key=lambda one: (-one[1], order.index(one[0][1]))):
+    known = [one for one in rates if one[1] in tiers]
+    for name, tier in sorted(known, key=lambda one: (-rates[one], tiers.index(one[1]))):
         found.setdefault(name, tier)
     return found
 

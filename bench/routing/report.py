@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bench.figures import table
 from bench.routing.figures import AUTO, WAYS, Curve, Found, Kind, Line
-from bench.routing.place import CLOUD, COSTS, LOCAL
+from bench.routing.place import CLOUD
 from bench.routing.resample import Figure
 
 LEAST_FIXTURES = 1500
@@ -28,8 +28,7 @@ def plain(seen: Figure) -> str:
     return _spread(seen, lambda value: f"{value:.2f}")
 
 
-def _spread(seen: Figure, show: object) -> str:
-    assert callable(show)
+def _spread(seen: Figure, show: Callable[[float], str]) -> str:
     if seen.value is None:
         return "no gap"
     if seen.low is None or seen.high is None:
@@ -49,10 +48,10 @@ def tiers_table(found: Found) -> str:
         row, rate = rows.get((name, tier)), percent(found.rates[name][tier])
         return rate if row is None else f"{row.passed}/{row.n} {row.verdict.value}; {rate}"
 
-    head = ["class", *COSTS, "best by the suites", "in hindsight"]
+    head = ["class", *found.tiers, "best by the suites", "in hindsight"]
     return table(
         head,
-        [[name, *(cell(name, tier) for tier in COSTS), found.static.get(name, "-"), found.hindsight[name]]
+        [[name, *(cell(name, tier) for tier in found.tiers), found.static.get(name, "-"), found.hindsight[name]]
          for name in found.rates],
     )  # fmt: skip
 
@@ -100,13 +99,13 @@ def reached(found: Found) -> list[tuple[str, str, str, bool]]:
     for way in WAYS:
         line = next(one for one in found.lines if one.name == f"routed: {way}")
         static = found.beside_static[way]
-        pair = next(one for one in found.curves if one.way == way and one.local == LOCAL[:1])
+        pair = next(one for one in found.curves if one.way == way and one.local == found.tiers[:1])
         rows += [
             (f"{way}: quality beside always cloud", "at least -2 points", points(line.beside),
              _is_at_least(line.beside, MOST_BELOW_CLOUD)),
             (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= LEAST_LOCAL),
             (f"{way}: quality beside best per class", "not below", points(static), _is_at_least(static, 0.0)),
-            (f"{way}: APGR, {LOCAL[0]} and cloud", f"at least {LEAST_APGR}", plain(pair.apgr),
+            (f"{way}: APGR, {found.tiers[0]} and cloud", f"at least {LEAST_APGR}", plain(pair.apgr),
              _is_at_least(pair.apgr, LEAST_APGR)),
         ]  # fmt: skip
     return rows
@@ -130,7 +129,11 @@ def shown(found: Found) -> str:
         ("AIQ", table(("", "AIQ"), [[name, f"{value:.4f}"] for name, value in found.aiq.items()])),
         ("Figures", reached_table(found)),
     )
-    return "\n\n".join(f"{title}\n\n{text}" for title, text in parts)
+    return "\n\n".join([_title(found), *(f"{title}\n\n{text}" for title, text in parts)])
+
+
+def _title(found: Found) -> str:
+    return f"== tiers: {', '.join(found.tiers)} =="
 
 
 def misread(found: Found) -> int:
