@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from bench.routing import answers
 from stoker.domain.answer import Answer
@@ -63,47 +63,49 @@ def completion(answer: Answer, asked: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, known: dict[str, Answer]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.known = known
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def do_GET(self) -> None:
+        self._tell(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
+        asked = {"messages": request.get("messages"), "tools": request.get("tools")}
+        answer = cast(_Server, self.server).known.get(question(request))
+        if answer is None or request.get("stream"):
+            self._tell(400, {"error": {"message": "not in the book", "type": "invalid_request_error"}})
+        else:
+            self._tell(200, completion(answer, len(json.dumps(asked))))
+
+    def _tell(self, status: int, document: dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what was asked is the bench's to say."""
+
+
 class Cloud:
     """Serves on a free loopback port while it is entered."""
 
-    def __init__(self, answers: dict[str, Answer]) -> None:
-        self.asked = 0
-        known = answers
-        cloud = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1
-            disable_nagle_algorithm = True
-
-            def do_GET(self) -> None:
-                self._tell(200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                request = json.loads(body)
-                answer = known.get(question(request))
-                if answer is None or request.get("stream"):
-                    self._tell(400, {"error": {"message": "not in the book", "type": "invalid_request_error"}})
-                    return
-                cloud.asked += 1
-                said = {"messages": request.get("messages"), "tools": request.get("tools")}
-                self._tell(200, completion(answer, len(json.dumps(said))))
-
-            def _tell(self, status: int, document: dict[str, Any]) -> None:
-                body = json.dumps(document).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-                self.wfile.flush()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing: what was asked is the bench's to say."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+    def __init__(self, known: dict[str, Answer]) -> None:
+        self._server = _Server(known)
         self._thread = threading.Thread(target=self._server.serve_forever, name="cloud", daemon=True)
 
     @property

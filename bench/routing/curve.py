@@ -33,10 +33,8 @@ def recovered(quality: float, weak: float, strong: float) -> float | None:
 
 def apgr(points: Sequence[Point], weak: float, strong: float) -> float | None:
     """`points` in the order of their settings, so that shares do not fall; the first is 0 and the last 1."""
-    if strong <= weak:
-        return None
     area = sum((b.share - a.share) * (a.quality + b.quality) / 2 for a, b in pairwise(points))
-    return (area - weak) / (strong - weak)
+    return recovered(area, weak, strong)
 
 
 def cpt(points: Sequence[Point], weak: float, strong: float, level: float) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from bench.figures import table
-from bench.routing.figures import AUTO, WAYS, Curve, Found, Kind, Line
+from bench.routing.figures import WAYS, Curve, Found, Kind, Line
 from bench.routing.place import CLOUD
 from bench.routing.resample import Figure
 
@@ -134,8 +134,3 @@ def shown(found: Found) -> str:
 
 def _title(found: Found) -> str:
     return f"== tiers: {', '.join(found.tiers)} =="
-
-
-def misread(found: Found) -> int:
-    """Fixtures that the rules took for another class."""
-    return sum(count for one in found.kinds if one.way == AUTO for name, count in one.found.items() if name != one.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -9,9 +10,13 @@ from bench.routing import answers, cloud, curve, figures, page, paired, policies
 from bench.routing.asking import Cell
 from bench.routing.curve import Point
 from bench.routing.policies import Pair
+from bench.swap import calls
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.tier import Row, Verdict
 from stoker.measure.suites.grade import judged
+from stoker.request.translate.corners import Losses
+from stoker.request.translate.translate import READ_ANSWER
 
 TIERS = ("spark", "cloud")
 
@@ -174,4 +179,16 @@ def test_right_answers_pass_and_wrong_ones_fail_by_the_same_checkers() -> None:
     drawn = paired.paired(240, 5, [])
     assert all(judged(one.check, answers.right(one)).passed for one in drawn)
     assert not any(judged(one.check, answers.wrong(one)).passed for one in drawn)
-    assert len(cloud.book(drawn, [])) == len({cloud.question(one.request) for one in drawn})
+
+
+def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
+    drawn = paired.paired(12, 5, [])
+    off = {drawn[0].id}
+    with cloud.Cloud(cloud.book(drawn, off)) as sky:
+        heard = [calls.post(sky.port, "/v1/chat/completions", one.request) for one in drawn]
+        strange, _ = calls.post(sky.port, "/v1/chat/completions", {"messages": []})
+    given = [READ_ANSWER[Dialect.CHAT](Losses()).whole(json.loads(body)) for _, body in heard]
+    right = [judged(one.check, answer).passed for one, answer in zip(drawn, given, strict=True)]
+    assert [status for status, _ in heard] == [200] * 12
+    assert right == [False, *[True] * 11]
+    assert strange == 400
