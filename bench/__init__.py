@@ -5,6 +5,7 @@
 `python -m bench.warm`      a start with the weights on disk, in the page cache, and loaded
 `python -m bench.timer`     how far our timer is off a server of known timing
 `python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
+`python -m bench.routing`   what routing by measured quality saves, and what it costs (docs/routing.md)
 `python -m bench.agents`    no figures: sessions of real coding agents, checked at both ends (docs/agents.md)
 
 machine    facts about where it ran, at the head of every output

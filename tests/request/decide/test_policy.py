@@ -15,7 +15,8 @@ CHAT, PLANNING = Task("chat", Source.RULES), Task("planning", Source.DECLARED)
 LOCAL = Tier("local", "fast", verify=Verify.HOLD_ALL)
 BIG = Tier("big", "large")
 CLOUD = Tier("cloud", "cloud", cloud=True, verify=Verify.OFF)
-ALLOWED = Standing(Verdict.ALLOW, "allowed: 30 of 30 passed")
+ALLOWED = Standing(Verdict.ALLOW, "allowed: 30 of 30 passed", is_proved=True)
+TRUSTED = Standing(Verdict.ALLOW, "trusted, not measured")
 DOUBTED = Standing(Verdict.VERIFY, "not measured at chat")
 DENIED = Standing(Verdict.DENY, "denied: 3 of 40 passed")
 IS = Fingerprint("i", "e")
@@ -30,8 +31,14 @@ def row(verdict: Verdict, n: int = 40, passed: int = 40, identity: str = "i", ex
 
 
 def test_the_cheapest_that_may_serve_goes_first() -> None:
-    cloud = Look(CLOUD, ALLOWED, cost=0.02)
+    cloud = Look(CLOUD, TRUSTED, cost=0.02)
     assert names(cloud, Look(BIG, DOUBTED, cost=0.001), Look(LOCAL, ALLOWED)) == ["local", "big", "cloud"]
+
+
+def test_who_has_proved_good_enough_goes_before_who_is_cheaper_and_has_not() -> None:
+    assert names(Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1)) == ["big", "local"]
+    assert names(Look(LOCAL, DOUBTED), Look(CLOUD, TRUSTED, cost=0.1)) == ["local", "cloud"]
+    assert names(Look(LOCAL, DOUBTED), Look(CLOUD, ALLOWED, cost=0.1)) == ["cloud", "local"]
 
 
 def test_who_needs_another_model_to_leave_goes_behind_who_does_not_whatever_it_costs() -> None:
@@ -82,9 +89,9 @@ def test_an_ailing_tier_is_left_out_as_long_as_anybody_is_well() -> None:
 
 def test_a_measured_allow_is_only_watched_and_whoever_is_in_doubt_is_checked_as_its_tier_says() -> None:
     """Behaviours 43 and 44: each step has its own tier's verdict."""
-    made = plan(CHAT, (Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1), Look(CLOUD, ALLOWED, cost=1.0)))
+    made = plan(CHAT, (Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1), Look(CLOUD, TRUSTED, cost=1.0)))
     assert [(step.tier.name, step.verify) for step in made.steps] == [
-        ("local", Verify.HOLD_ALL), ("big", Verify.OBSERVE), ("cloud", Verify.OFF),
+        ("big", Verify.OBSERVE), ("local", Verify.HOLD_ALL), ("cloud", Verify.OFF),
     ]  # fmt: skip
 
 
@@ -128,7 +135,9 @@ def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empt
 
 
 def test_a_local_tier_that_was_never_measured_is_checked_and_denied_at_high_risk() -> None:
-    assert standing(LOCAL, "chat", None, IS, high_risk=False) == (Verdict.VERIFY, "not measured at chat", False)
+    assert standing(LOCAL, "chat", None, IS, high_risk=False) == (
+        Verdict.VERIFY, "not measured at chat", False, False,
+    )  # fmt: skip
     assert standing(LOCAL, "planning", None, IS, high_risk=True).verdict is Verdict.DENY
 
 
@@ -173,7 +182,7 @@ def test_whose_answers_became_worse_is_checked_again_until_it_is_measured_again(
     assert (found.verdict, found.is_stale) == (Verdict.VERIFY, True)
     assert standing(LOCAL, "chat", allowed, IS, high_risk=True, is_suspect=True).verdict is Verdict.DENY
     assert standing(LOCAL, "chat", denied, IS, high_risk=False, is_suspect=True) == (
-        Verdict.DENY, "denied: 40 of 40 passed", False,
+        Verdict.DENY, "denied: 40 of 40 passed", False, False,
     )  # fmt: skip
 
 

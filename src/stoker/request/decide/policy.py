@@ -8,8 +8,8 @@ Each tier, in this order:
 3. it cannot serve just now (circuit open, it does not start)   -> last resort: only where nobody else is left
 4. else                                                         -> a step
 
-Steps go in this order: the class's own specialist; then who needs no other model to leave; then the cheaper; then the
-faster; then as they were written down. What may serve is good enough, by its verdict: so the cheapest is the best.
+Steps go in this order: the class's own specialist; then who has proved good enough before who is only trusted or in
+doubt; then who needs no other model to leave; then the cheaper; then the faster; then as they were written down.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
     return Plan(task, tuple(_step(look, task) for look in chosen), tuple(dropped), not well and bool(ailing))
 
 
-def _rank(look: Look, specialist: str) -> tuple[bool, bool, float, float]:
+def _rank(look: Look, specialist: str) -> tuple[bool, bool, bool, float, float]:
     latency = look.latency if look.latency is not None else float("inf")
-    return look.tier.name != specialist, look.displaces, look.cost, latency
+    return look.tier.name != specialist, not look.standing.is_proved, look.displaces, look.cost, latency
 
 
 def _step(look: Look, task: Task) -> Step:

@@ -28,6 +28,8 @@ class Standing(NamedTuple):
     why: str
     """In a few words, for people."""
     is_stale: bool = False
+    is_proved: bool = False
+    """An allow that was measured, of what runs."""
 
 
 def standing(
@@ -64,7 +66,7 @@ def standing(
         )  # 6
     if not is_loaded and not tier.cloud:
         return Standing(Verdict.VERIFY, f"allowed, and to be looked at once it is loaded ({seen})")  # 7
-    return Standing(Verdict.ALLOW, f"allowed: {seen}")  # 8
+    return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
 
 
 def _is_of(row: Row, now: Fingerprint) -> bool:

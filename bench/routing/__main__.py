@@ -1,0 +1,116 @@
+"""`python -m bench.routing [--n 1500] [--seed 7] [--quick] [--suites DIR] [--json FILE] [--page FILE]`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench import machine
+from bench.processes import end_on_sigterm
+from bench.routing import answers, asking, cloud, figures, page, paired, policies, report
+from bench.routing.asking import Cell
+from bench.routing.figures import Found
+from bench.routing.place import CLOUD, COSTS, LOCAL, Place
+from stoker.domain.tier import Row
+from stoker.measure.suites.fixture import Fixture
+
+WRONG = 0.05
+"""Of each class, what the cloud answers wrongly."""
+QUICK = 120
+
+
+SETTINGS = (LOCAL, LOCAL[:1])
+"""Local tiers beside the cloud: both models; and the weak one alone, where the cloud is needed."""
+
+
+class Seen(msgspec.Struct):
+    """Everything that was asked."""
+
+    asked: dict[str, list[Cell]]
+    """By tier, in the order of the fixtures."""
+    routed: list[dict[str, list[Cell]]]
+    """For each of SETTINGS, by way of asking."""
+    rows: list[Row]
+    """Of all tiers, by the suites."""
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.routing",
+        description="What routing by measured quality saves, and what it costs in quality.",
+        epilog="1 if a figure is missed.",
+    )
+    parser.add_argument("--n", type=int, default=report.LEAST_FIXTURES, help="fixtures of the paired set")
+    parser.add_argument("--seed", type=int, default=7, help="of the fixtures, the cloud's mistakes and the intervals")
+    parser.add_argument("--quick", action="store_true", help=f"only {QUICK} fixtures: to see that it runs")
+    parser.add_argument(
+        "--suites", type=Path, metavar="DIR", help="make the profile of these fixtures, not the shipped"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables between the marks of this page")
+    return parser.parse_args(argv)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def see(fixtures: list[Fixture], seed: int, suites: Path | None) -> Seen:
+    """A profile first, then every fixture to every tier, then through the router; that once more without ember."""
+    shipped = paired.shipped()
+    mistaken = answers.mistaken(fixtures, WRONG, seed) | answers.mistaken(shipped, WRONG, seed)
+    seen = Seen({}, [], [])
+    with (
+        tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder,
+        cloud.Cloud(cloud.book([*shipped, *fixtures], mistaken)) as sky,
+    ):
+        for local in SETTINGS:
+            with Place(Path(folder) / "-".join(local), sky.port, local) as place:
+                _say(f"bootstrap of {' and '.join(local)}")
+                rows = place.bootstrap(suites)
+                if not seen.asked:
+                    seen.rows += rows
+                    seen.rows += figures.as_rows(asking.ask_tier(place, CLOUD, shipped))
+                    seen.asked |= {tier: asking.ask_tier(place, tier, fixtures) for tier in COSTS}
+                ways = {way: asking.ask_auto(place, fixtures, way == figures.DECLARED) for way in figures.WAYS}
+                seen.routed.append(ways)
+    return seen
+
+
+def founds(seen: Seen, seed: int) -> list[Found]:
+    """The figures of each setting."""
+    return [
+        figures.found(policies.pairs(seen.asked.values(), ways), seen.rows, (*local, CLOUD), seed)
+        for local, ways in zip(SETTINGS, seen.routed, strict=True)
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = _arguments(argv)
+    end_on_sigterm()
+    facts = machine.facts()
+    fixtures = paired.paired(QUICK if given.quick else given.n, given.seed, paired.shipped())
+    seen = see(fixtures, given.seed, given.suites)
+    _say("intervals")
+    found = founds(seen, given.seed)
+    if given.json is not None:
+        document = {"machine": facts, "found": found, "seen": seen}
+        given.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
+    if given.page is not None:
+        before = given.page.read_text() if given.page.exists() else page.EMPTY
+        given.page.write_text(page.put(before, page.block(found)))
+    print("\n\n".join([machine.headline(facts), *(report.shown(one) for one in found)]))
+    return 0 if all(is_so for one in found for *_, is_so in report.reached(one)) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

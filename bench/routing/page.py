@@ -1,0 +1,52 @@
+"""The part of docs/routing.md that is made by the bench. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.routing import report
+from bench.routing.figures import Found
+from bench.routing.place import COSTS
+
+BEGIN, END = "<!-- bench.routing -->", "<!-- /bench.routing -->"
+EMPTY = f"# Routing\n\n## What routing saves, and what it costs\n\n{BEGIN}\n{END}\n"
+
+
+def put(text: str, block: str) -> str:
+    """`text` with `block` between the two marks. Raises ValueError if they are not there, once each and in order."""
+    before, mark, rest = text.partition(BEGIN)
+    _, other, after = rest.partition(END)
+    if not mark or not other or BEGIN in rest or END in after:
+        raise ValueError(f"the page wants the marks {BEGIN} and {END}, once each")
+    return f"{before}{BEGIN}\n{block.strip()}\n{END}{after}"
+
+
+def block(founds: Sequence[Found]) -> str:
+    """Markdown: a section for each set of tiers. No date and no machine: quality does not depend on them."""
+    costs = ", ".join(f"{name} {cost.input:g} / {cost.output:g}" for name, cost in COSTS.items())
+    head = (
+        f"Made by `python -m bench.routing --n {founds[0].n} --seed {founds[0].seed}`. A million tokens in / out cost: "
+        f"{costs}."
+    )
+    return "\n\n".join([head, *(section(one) for one in founds)])
+
+
+def section(found: Found) -> str:
+    """The texts between the tables say what these hold; what they mean is for the page to say."""
+    parts = (
+        f"### Tiers: {', '.join(found.tiers)}",
+        report.reached_table(found),
+        "**The tiers.** Passed at the suites and the verdict that follows, then the share that was right on the "
+        "paired set. The cloud's suite row is for the static table only: it is in no profile.",
+        report.tiers_table(found),
+        "**The policies.** In brackets 95 % intervals by resampling fixtures, paired.",
+        report.policies_table(found),
+        "**Class by class.**",
+        report.kinds_table(found.kinds),
+        "**The curve.** Each class goes to the cheapest local tier whose lower bound in the profile (Wilson, 95 %) is "
+        "at least a threshold, else to the cloud. The threshold goes from 0 (all to the cheapest) to above 1 (all to "
+        "the cloud); between two of them lies every mix by chance.",
+        report.curves_table(found.curves),
+        f"AIQ: {', '.join(f'{name} {value:.4f}' for name, value in found.aiq.items())}.",
+    )
+    return "\n\n".join(parts)

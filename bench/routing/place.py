@@ -1,0 +1,130 @@
+"""A `stoker up` with spark, ember and a cloud as tiers; its bootstrap."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.processes import Child, free_port
+from bench.routing import cloud
+from bench.swap import calls
+from bench.swap.plane import program
+from stoker.domain.tier import Cost, Row
+
+CLOUD = "cloud"
+COSTS = {"spark": Cost(0.02, 0.05), "ember": Cost(0.05, 0.1), CLOUD: Cost(3.0, 15.0)}
+"""By tier, from the cheapest to the strongest."""
+LOCAL = tuple(name for name in COSTS if name != CLOUD)
+
+
+def configuration(folder: Path, port: int, cloud_port: int, local: Sequence[str]) -> str:
+    serves = "".join(_local(name) for name in LOCAL)
+    tiers = "".join(f'\n[[tier]]\nname = "{name}"\nserve = "{name}"\n{_cost(name)}' for name in local)
+    return f"""\
+[front_door]
+host = "127.0.0.1"
+port = {port}
+keys = [{{ name = "bench", value = "env:STOKER_KEY", scope = "admin" }}]
+
+[paths]
+state = {json.dumps(str(folder / "state"))}
+logs = {json.dumps(str(folder / "logs"))}
+{serves}{tiers}
+[[tier]]
+name = "{CLOUD}"
+base_url = "http://127.0.0.1:{cloud_port}/v1"
+model = "{cloud.MODEL}"
+key = "env:STOKER_BENCH_CLOUD"
+{_cost(CLOUD)}"""
+
+
+def _local(name: str) -> str:
+    model = json.dumps(str(files("stoker") / "models" / f"{name}.gguf"))
+    return f"""
+[[serve]]
+name = "{name}"
+engine = "llama.cpp"
+embedded = true
+model = {model}
+context = 2048
+parallel = 1
+threads = 1
+"""
+
+
+def _cost(name: str) -> str:
+    return f"cost = {{ input = {COSTS[name].input}, output = {COSTS[name].output} }}\n"
+
+
+class Place:
+    """Use as a context manager: leaving it ends Stoker and its engines, by pid."""
+
+    def __init__(self, folder: Path, cloud_port: int, local: Sequence[str] = LOCAL) -> None:
+        """Starts it and waits for its front door. Raises RuntimeError with its last words.
+
+        `local`: which of LOCAL are tiers, beside the cloud.
+        """
+        self.tiers = (*local, CLOUD)
+        stoker = program()
+        if stoker is None:
+            raise RuntimeError("no `stoker` command beside this Python: pip install -e . first")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port, self.key = free_port(), "sk-" + secrets.token_hex(16)
+        self._stoker, self._config = stoker, folder / "stoker.toml"
+        self._config.write_text(configuration(folder, self.port, cloud_port, local))
+        self._env = {**os.environ, "STOKER_KEY": self.key, "STOKER_BENCH_CLOUD": cloud.KEY}
+        argv = (stoker, "up", "--config", str(self._config))
+        self._child = Child.start("stoker", argv, folder / "output.log", self._env)
+        try:
+            self._await_front_door()
+        except BaseException:
+            self._child.end()
+            raise
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        left = self._child.end(grace=40)
+        if left:
+            sys.stderr.write(f"stoker had left processes behind, which were ended: {left}\n")
+
+    def _await_front_door(self) -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and self._child.is_alive():
+            with contextlib.suppress(OSError, http.client.HTTPException):  # not yet
+                if calls.get(self.port, "/healthz", timeout=2)[0] == 200:
+                    return
+            time.sleep(0.01)
+        raise RuntimeError(f"`stoker up` did not open its front door; its last words:\n{self._child.last_words()}")
+
+    def bootstrap(self, suites: Path | None) -> list[Row]:
+        """`stoker eval bootstrap` of the local tiers: the rows that it wrote. Raises RuntimeError if it fails.
+
+        `suites`: a folder of fixtures; None: the shipped ones.
+        """
+        given = () if suites is None else ("--suites", str(suites))
+        argv = (self._stoker, "eval", "bootstrap", *self.tiers[:-1], "--config", str(self._config), "--json", *given)
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=600, env=self._env)
+        if done.returncode:
+            raise RuntimeError(f"the bootstrap failed: {done.stderr.decode(errors='replace')[-600:]}")
+        return msgspec.json.decode(done.stdout, type=list[Row])
+
+    def decisions(self, limit: int) -> dict[str, dict[str, Any]]:
+        """The last ones, by request id."""
+        status, body = calls.get(self.port, f"/admin/decisions?limit={limit}", self.key)
+        if status != 200:
+            raise calls.Failed(f"decisions: status {status}: {body[:200]!r}")
+        return {one["id"]: one for one in json.loads(body)["decisions"]}

@@ -1,0 +1,136 @@
+"""Tables of the figures, and whether they are reached. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from bench.figures import table
+from bench.routing.figures import WAYS, Curve, Found, Kind, Line
+from bench.routing.place import CLOUD
+from bench.routing.resample import Figure
+
+LEAST_FIXTURES = 1500
+MOST_BELOW_CLOUD = -0.02
+LEAST_LOCAL = 0.5
+LEAST_APGR = 0.75
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def points(seen: Figure) -> str:
+    """A difference in percentage points."""
+    return _spread(seen, lambda value: f"{100 * value:+.1f}")
+
+
+def plain(seen: Figure) -> str:
+    return _spread(seen, lambda value: f"{value:.2f}")
+
+
+def _spread(seen: Figure, show: Callable[[float], str]) -> str:
+    if seen.value is None:
+        return "no gap"
+    if seen.low is None or seen.high is None:
+        return f"{show(seen.value)} (no interval)"
+    return f"{show(seen.value)} ({show(seen.low)} to {show(seen.high)})"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def tiers_table(found: Found) -> str:
+    """What the suites said before, and what came out on the paired set."""
+    rows = {(row.task_class, row.tier): row for row in found.suites}
+
+    def cell(name: str, tier: str) -> str:
+        row, rate = rows.get((name, tier)), percent(found.rates[name][tier])
+        return rate if row is None else f"{row.passed}/{row.n} {row.verdict.value}; {rate}"
+
+    head = ["class", *found.tiers, "best by the suites", "in hindsight"]
+    return table(
+        head,
+        [[name, *(cell(name, tier) for tier in found.tiers), found.static.get(name, "-"), found.hindsight[name]]
+         for name in found.rates],
+    )  # fmt: skip
+
+
+def policies_table(found: Found) -> str:
+    dear = next(line.cost for line in found.lines if line.name == f"always {CLOUD}")
+    head = ["policy", "right", "beside always cloud, points", "of 1,000 requests local", "cost of 1,000", "saved"]
+
+    def row(line: Line) -> list[str]:
+        saved = percent(1 - line.cost / dear)
+        right = percent(line.quality.value)
+        return [line.name, right, points(line.beside), f"{1000 * line.local:.0f}", f"{line.cost:.4f}", saved]
+
+    return table(head, [row(line) for line in found.lines])
+
+
+def kinds_table(kinds: Iterable[Kind]) -> str:
+    head = ["class", "asked as", "taken for", "served by", "right", "beside cloud", "beside best by the suites"]
+    return table(
+        head,
+        [
+            [one.name, one.way, counted(one.found), counted(one.tiers), percent(one.quality), points(one.beside_cloud),
+             points(one.beside_static)]
+            for one in kinds
+        ],
+    )  # fmt: skip
+
+
+def curves_table(curves: Iterable[Curve]) -> str:
+    head = ["asked as", "tiers", "cloud calls and quality at each threshold", "APGR", "CPT 50", "CPT 80"]
+
+    def along(one: Curve) -> str:
+        return ", ".join(f"{percent(at.share, 0)}: {percent(at.quality)}" for at in one.points)
+
+    return table(
+        head,
+        [[one.way, " + ".join([*one.local, CLOUD]), along(one), plain(one.apgr), percent(one.cpt50),
+          percent(one.cpt80)] for one in curves],
+    )  # fmt: skip
+
+
+def reached(found: Found) -> list[tuple[str, str, str, bool]]:
+    """Each figure to reach, for each way of asking: what, bound, measured, reached. By the value that was seen."""
+    rows = [("fixtures", f"at least {LEAST_FIXTURES}", str(found.n), found.n >= LEAST_FIXTURES)]
+    for way in WAYS:
+        line = next(one for one in found.lines if one.name == f"routed: {way}")
+        static = found.beside_static[way]
+        pair = next(one for one in found.curves if one.way == way and one.local == found.tiers[:1])
+        rows += [
+            (f"{way}: quality beside always cloud", "at least -2 points", points(line.beside),
+             _is_at_least(line.beside, MOST_BELOW_CLOUD)),
+            (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= LEAST_LOCAL),
+            (f"{way}: quality beside best per class", "not below", points(static), _is_at_least(static, 0.0)),
+            (f"{way}: APGR, {found.tiers[0]} and cloud", f"at least {LEAST_APGR}", plain(pair.apgr),
+             _is_at_least(pair.apgr, LEAST_APGR)),
+        ]  # fmt: skip
+    return rows
+
+
+def _is_at_least(seen: Figure, bound: float) -> bool:
+    return seen.value is not None and seen.value >= bound
+
+
+def reached_table(found: Found) -> str:
+    rows = [(what, bound, value, "reached" if is_so else "MISSED") for what, bound, value, is_so in reached(found)]
+    return table(("figure to reach", "bound", "measured", "result"), rows)
+
+
+def shown(found: Found) -> str:
+    parts = (
+        ("Tiers: passed at the suites, verdict; right on the paired set", tiers_table(found)),
+        ("Policies", policies_table(found)),
+        ("Class by class", kinds_table(found.kinds)),
+        ("Curves", curves_table(found.curves)),
+        ("AIQ", table(("", "AIQ"), [[name, f"{value:.4f}"] for name, value in found.aiq.items()])),
+        ("Figures", reached_table(found)),
+    )
+    return "\n\n".join([_title(found), *(f"{title}\n\n{text}" for title, text in parts)])
+
+
+def _title(found: Found) -> str:
+    return f"== tiers: {', '.join(found.tiers)} =="
