@@ -16,7 +16,7 @@ from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
 from stoker.fleet.residency import Residency
 from stoker.routing import Routing
-from stoker.testing.client import Event, RawClient
+from stoker.testing.client import Event, RawClient, compose
 from test_flow_stage import LoopClock, Stage, a_serve, ask, story
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
@@ -347,3 +347,17 @@ async def test_a_client_that_leaves_while_the_second_tier_works_leaves_nothing_b
     assert decision.outcome == "client_left"
     assert decision.routed is not None
     assert [one.outcome for one in decision.routed.attempts] == ["upstream_error", "left"]
+
+
+@story(SMALL, LARGE)
+async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_task(stage: Stage) -> None:
+    """Coding agents ask for the count of every prompt, by the same name."""
+    route(stage)
+    client = await stage.client()
+    document = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
+    await client.send(compose("POST", "/v1/messages/count_tokens", document))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
+    talk.reply({"input_tokens": 12})
+    reply = await client.reply()
+    assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"input_tokens": 12}, "cheap")

@@ -37,6 +37,8 @@ class Carries(Protocol):
 
     async def with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes: ...
 
+    async def aside(self, call: Call, serve: Serve, form: Form, body: bytes) -> bool: ...
+
     async def carry(self, call: Call, serve: Serve, form: Form) -> None: ...
 
     def release(self, call: Call) -> None: ...
@@ -111,6 +113,8 @@ class Chooser:
         body = await self._flow.with_images(call, serve, endpoint, top, body)
         form = self._flow.form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
         call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
+        if form.written is not None and await self._flow.aside(call, serve, form, body):
+            return
         try:
             await self._checked(call, serve, step, attempt, form)
         except UpstreamError as error:

@@ -139,13 +139,8 @@ class Flow:
         if self.pictures.policy.fetch:
             body = await self.with_images(call, serve, endpoint, top, body)
         form = self.form(call, serve, endpoint, top, body)
-        if form.written is not None:
-            if form.loads_only:
-                await self._load(call, serve, form, body)
-                return
-            if form.counts_only:
-                await self._count(call, serve, form)
-                return
+        if form.written is not None and await self.aside(call, serve, form, body):
+            return
         try:
             await self.carry(call, serve, form)
         except StokerError as error:
@@ -173,6 +168,18 @@ class Flow:
             if serve.keep_conversations:
                 await self._settle(call, serve, lease, form)
             await self._send(call, lease, form)
+
+    async def aside(self, call: Call, serve: Serve, form: Form, body: bytes) -> bool:
+        """What a translated request asks for that is no answer: a model is loaded, or tokens are counted. False: it asks
+        for one.
+        """
+        if form.loads_only:
+            await self._load(call, serve, form, body)
+        elif form.counts_only:
+            await self._count(call, serve, form)
+        else:
+            return False
+        return True
 
     async def _load(self, call: Call, serve: Serve, form: Form, body: bytes) -> None:
         """An Ollama client wants a model loaded, or unloaded, and nothing said. Stoker itself decides what stays."""
