@@ -140,6 +140,19 @@ class Admin:
     def model(self, name: str, serve: Serve) -> dict[str, Any]:
         """One entry of /v1/models, in a form that OpenAI and Anthropic clients both read."""
         seat = self._conductor.scheduler.seats.get(serve.name)
+        about = {
+            "serve": serve.name,
+            "state": seat.phase.value if seat is not None else "stopped",
+            "dialects": sorted(serve.dialects),
+            "modalities": list(serve.modalities),
+        }
+        return {**self._entry(name), "context_length": serve.context, "stoker": about}
+
+    def task(self, name: str) -> dict[str, Any]:
+        """The entry of a name that means a task: each request has its serve chosen."""
+        return {**self._entry(name), "context_length": None, "stoker": {"serve": None, "state": "routed"}}
+
+    def _entry(self, name: str) -> dict[str, Any]:
         return {
             "id": name,
             "object": "model",
@@ -148,13 +161,6 @@ class Admin:
             "type": "model",
             "display_name": name,
             "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started)),
-            "context_length": serve.context,
-            "stoker": {
-                "serve": serve.name,
-                "state": seat.phase.value if seat is not None else "stopped",
-                "dialects": sorted(serve.dialects),
-                "modalities": list(serve.modalities),
-            },
         }
 
     # -- doing -------------------------------------------------------------------------------------------------------

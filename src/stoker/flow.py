@@ -170,9 +170,7 @@ class Flow:
             await self._send(call, lease, form)
 
     async def aside(self, call: Call, serve: Serve, form: Form, body: bytes) -> bool:
-        """What a translated request asks for that is no answer: a model is loaded, or tokens are counted. False: it asks
-        for one.
-        """
+        """What asks for no answer: a model is to be loaded, or tokens are to be counted. False: it asks for one."""
         if form.loads_only:
             await self._load(call, serve, form, body)
         elif form.counts_only:

@@ -124,6 +124,9 @@ def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_w
     spark, ember = serve("spark", slot=None), serve("ember", slot=None)
     with running(spark, ember, CLOUDY, TIERS.format(router="allow_cloud = false")) as plane:
         assert tier_of(plane, "auto", "zzz") == "tiny"
+        listed = [one["id"] for one in plane.ask("GET", "/v1/models")[1]["data"]]
+        assert ("auto" in listed, "tiny" in listed, "big" in listed) == (True, True, False)
+        assert plane.ask("GET", "/v1/models/auto:planning")[1]["stoker"]["state"] == "routed"
         status, answer, _ = asked(plane, "auto:planning")
         assert (status, answer["error"]["code"]) == (403, "no_tier")
         for words in ("class 'planning'", "tiny: not measured", "big: requests do not go to the cloud"):
