@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,8 +27,17 @@ MOST_LEAD = 10
 MOST_WORDS = 16
 """Words after the verb among which its object is looked for."""
 
-_SPLIT = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
+_END = re.compile(r"[.!?;:\n](?:(?<=\n)\n*|(?<![.!?;:]{2})[.!?;:]*+(?!\S))")
+"""Of a sentence: marks before a blank, or ends of lines. Begins with a set of characters, as `shapes.MARK` does."""
 _WORD = re.compile(r"\w[\w'+#-]*|,")
+_EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
+"""Marks that may stand in a word, before one."""
+_BLANKS = {code: " " for code in range(128) if not re.match(r"[\w'+#,\n-]", chr(code))}
+_DOTTED = re.compile(r"\.\w")
+_CODED = frozenset(("code", "diff", "fence"))
+_BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
+"""Words with which a verb begins."""
+_TWO = frozenset(verb.split()[0] for verb in s.VERBS if " " in verb)
 _STOP = s.words("for about with in that which from on by who whose where when of so because")
 _HEADS = s.words(", and then or but")
 _TO = s.words("to you help")
@@ -47,42 +57,65 @@ class Ask(NamedTuple):
     given: bool = False
 
 
-class Reading(NamedTuple):
+class Reading:
     """`sentences`: the first and the last, words and commas in lower case; `words`: those of all sentences; `shapes`:
-    code, diff, fence, error; `paths`: different files and folders that are named; `prose`: what is left without code.
+    code, diff, fence, error; `prose`: what is left without code.
     """
 
-    sentences: tuple[tuple[str, ...], ...]
-    words: frozenset[str]
-    asks: tuple[Ask, ...]
-    shapes: frozenset[str]
-    paths: int
-    prose: str
+    def __init__(
+        self,
+        sentences: tuple[tuple[str, ...], ...],
+        words: frozenset[str],
+        asks: tuple[Ask, ...],
+        shapes: frozenset[str],
+        prose: str,
+    ) -> None:
+        self.sentences = sentences
+        self.words = words
+        self.telling = words & s.TELLING
+        """Those that a table of `signals` holds: few, so that asking many tables of them is cheap."""
+        self.asks = asks
+        self.shapes = shapes
+        self.prose = prose
+
+    @cached_property
+    def paths(self) -> int:
+        """Different files and folders that are named."""
+        if "/" not in self.prose and _DOTTED.search(self.prose) is None:
+            return 0
+        named = {word for word in self.prose.split() if "/" in word or "." in word}
+        return sum(1 for word in named if shapes.PATH.fullmatch(word))
 
 
 def read(text: str) -> Reading:
     """Never raises; looks at no more than HEAD + TAIL characters."""
     shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
     seen = frozenset(_shapes(shown))
-    prose = _prose(shown) if seen & {"code", "diff", "fence"} else shown
+    prose = _prose(shown) if seen & _CODED else shown
     lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")
-    split = (tuple(_WORD.findall(part)) for part in _SPLIT.split(lower))
-    sentences = tuple(words for words in split if words)
+    sentences = _sentences(lower)
     words = frozenset(chain.from_iterable(sentences))
-    sentences = _ends(sentences)
-    asks = tuple(ask for sentence in sentences for ask in _asks(sentence))
-    paths = (
-        0
-        if "/" not in prose and "." not in prose
-        else sum(1 for word in set(prose.split()) if ("/" in word or "." in word) and shapes.PATH.fullmatch(word))
-    )
-    return Reading(sentences, words, asks, seen, paths, prose)
+    if len(sentences) > FIRST + LAST:
+        sentences = [*sentences[:FIRST], *sentences[-LAST:]]
+    asks = tuple(ask for sentence in sentences if not _BEGIN.isdisjoint(sentence) for ask in _asks(sentence))
+    return Reading(tuple(map(tuple, sentences)), words, asks, seen, prose)
+
+
+def _sentences(lower: str) -> list[list[str]]:
+    """Of ASCII, the same words as `_WORD` finds, without an expression that looks at each letter."""
+    parts = _END.split(lower)
+    if lower.isascii():
+        plain = _EDGE.sub(" ", "\n".join(parts)).translate(_BLANKS).replace(",", " , ")
+        found = [part.split() for part in plain.split("\n")]
+    else:
+        found = [_WORD.findall(part) for part in parts]
+    return [words for words in found if words]
 
 
 def _shapes(text: str) -> Iterator[str]:
     if shapes.FENCE in text:
         yield "fence"
-    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in "d@-+") and shapes.DIFF.search(text):
+    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in shapes.DIFFS) and shapes.DIFF.search(text):
         yield "diff"
     if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(
         shapes.LINE.match(line) for line in text.split("\n")
@@ -104,7 +137,7 @@ def _prose(text: str) -> str:
     for line in text.split("\n"):
         if line.lstrip().startswith(shapes.FENCE):
             fenced = not fenced
-        elif not fenced and not shapes.DIFF.search(line):
+        elif not fenced and not (line[:1] in shapes.DIFFS and shapes.DIFF.match(line)):
             code = _code(line)
             kept.append(line if code is None or _reads(line) else _led(line[:code]))
     return "\n".join(kept)
@@ -121,26 +154,24 @@ def _code(line: str) -> int | None:
     return found.start() if found else None
 
 
-def _ends(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    return sentences if len(sentences) <= FIRST + LAST else (*sentences[:FIRST], *sentences[-LAST:])
-
-
 def _led(before: str) -> str:
     """What leads a line of code, if it is words: "Simplify this condition: ..."."""
     return before if _WORDS.match(before) else ""
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
-_SENTENCE = re.compile(r"(?:[A-Za-z',]{1,20} ){4}[A-Za-z']")
+_SENTENCE = re.compile(r"[A-Za-z',](?:[A-Za-z',]{0,19} )(?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
 
 
 def _asks(words: Sequence[str]) -> Iterator[Ask]:
-    for start in (0, *(at + 1 for at, word in enumerate(words) if word in _HEADS)):
-        at = start
-        while at < len(words) and at - start < MOST_LEAD and _leads(words, at):
+    for start in (0, *[at + 1 for at, word in enumerate(words) if word in _HEADS]):
+        at, end = start, min(len(words), start + MOST_LEAD)
+        while at < end and _leads(words, at):
             at += 1
+        if at == len(words) or words[at] not in _BEGIN:
+            continue
         told = at > start and words[at - 1] in _TELLERS
-        if at < len(words) and not (told and words[at] not in _WISHES) and (ask := _ask(words, at)):
+        if not (told and words[at] not in _WISHES) and (ask := _ask(words, at)):
             yield ask
 
 
@@ -154,13 +185,15 @@ def _leads(words: Sequence[str], at: int) -> bool:
 
 
 def _ask(words: Sequence[str], at: int) -> Ask | None:
-    verb = " ".join(words[at : at + 2])
-    roles = s.VERBS.get(verb)
-    if roles is None and (far := s.PARTICLES.get(words[at], frozenset()).intersection(words[at + 1 : at + 7])):
-        verb = f"{words[at]} {min(far)}"
-        roles = s.VERBS.get(verb)
+    """The verb there: with the word after it, with its particle further on, alone."""
+    verb = words[at]
+    roles = s.VERBS.get(f"{verb} {words[at + 1]}") if verb in _TWO and at + 1 < len(words) else None
+    if roles is not None:
+        verb = f"{verb} {words[at + 1]}"
+    elif verb in s.PARTICLES and (far := s.PARTICLES[verb].intersection(words[at + 1 : at + 7])):
+        roles = s.VERBS.get(f"{verb} {min(far)}")
+        verb = verb if roles is None else f"{verb} {min(far)}"
     if roles is None:
-        verb = words[at]
         roles = s.VERBS.get(verb)
     if roles is None:
         return None
