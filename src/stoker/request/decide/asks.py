@@ -8,8 +8,7 @@ plans a route" asks to *write* a *function*; that it speaks of plans says nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -44,6 +43,8 @@ _TO = s.words("to you help")
 _TELLERS = s.words("i we i'd")
 _DOERS = s.words("you we i please")
 _WISHES = s.words("need want like")
+_ONLY_BEFORE = {**dict.fromkeys(_WISHES, _TO), "do": _DOERS}
+"""What is before a verb only where one of these follows."""
 """I split it: told. I need it split: asked."""
 
 
@@ -77,14 +78,14 @@ class Reading:
         self.asks = asks
         self.shapes = shapes
         self.prose = prose
+        self._paths: int | None = None
 
-    @cached_property
+    @property
     def paths(self) -> int:
-        """Different files and folders that are named."""
-        if "/" not in self.prose and _DOTTED.search(self.prose) is None:
-            return 0
-        named = {word for word in self.prose.split() if "/" in word or "." in word}
-        return sum(1 for word in named if shapes.PATH.fullmatch(word))
+        """Different files and folders that are named: counted when somebody asks."""
+        if self._paths is None:
+            self._paths = _paths(self.prose)
+        return self._paths
 
 
 def read(text: str) -> Reading:
@@ -97,8 +98,7 @@ def read(text: str) -> Reading:
     words = frozenset(chain.from_iterable(sentences))
     if len(sentences) > FIRST + LAST:
         sentences = [*sentences[:FIRST], *sentences[-LAST:]]
-    asks = tuple(ask for sentence in sentences if not _BEGIN.isdisjoint(sentence) for ask in _asks(sentence))
-    return Reading(tuple(map(tuple, sentences)), words, asks, seen, prose)
+    return Reading(tuple(map(tuple, sentences)), words, _asks(sentences), seen, prose)
 
 
 def _sentences(lower: str) -> list[list[str]]:
@@ -117,9 +117,7 @@ def _shapes(text: str) -> Iterator[str]:
         yield "fence"
     if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in shapes.DIFFS) and shapes.DIFF.search(text):
         yield "diff"
-    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(
-        shapes.LINE.match(line) for line in text.split("\n")
-    ):
+    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or _has_line(text):
         yield "code"
     if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
@@ -127,7 +125,25 @@ def _shapes(text: str) -> Iterator[str]:
 
 def _holds(text: str, any_of: Sequence[str]) -> bool:
     """Far cheaper than a search, and mostly false."""
-    return any(each in text for each in any_of)
+    for each in any_of:
+        if each in text:
+            return True
+    return False
+
+
+def _has_line(text: str) -> bool:
+    matches = shapes.LINE.match
+    for line in text.split("\n"):
+        if matches(line):
+            return True
+    return False
+
+
+def _paths(prose: str) -> int:
+    if "/" not in prose and _DOTTED.search(prose) is None:
+        return 0
+    named = {word for word in prose.split() if "/" in word or "." in word}
+    return sum(1 for word in named if shapes.PATH.fullmatch(word))
 
 
 def _prose(text: str) -> str:
@@ -160,28 +176,39 @@ def _led(before: str) -> str:
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
-_SENTENCE = re.compile(r"[A-Za-z',](?:[A-Za-z',]{0,19} )(?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
+_SENTENCE = re.compile(r"[A-Za-z',] (?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
+"""Five words in a row, from the last letter of the first."""
 
 
-def _asks(words: Sequence[str]) -> Iterator[Ask]:
-    for start in (0, *[at + 1 for at, word in enumerate(words) if word in _HEADS]):
-        at, end = start, min(len(words), start + MOST_LEAD)
-        while at < end and _leads(words, at):
-            at += 1
-        if at == len(words) or words[at] not in _BEGIN:
+def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:
+    found: list[Ask] = []
+    for words in sentences:
+        if _BEGIN.isdisjoint(words):
             continue
-        told = at > start and words[at - 1] in _TELLERS
-        if not (told and words[at] not in _WISHES) and (ask := _ask(words, at)):
-            yield ask
+        for start in (0, *[at + 1 for at, word in enumerate(words) if word in _HEADS]):
+            at = _verb(words, start)
+            if at is not None and (ask := _ask(words, at)):
+                found.append(ask)
+    return tuple(found)
 
 
-def _leads(words: Sequence[str], at: int) -> bool:
-    word = words[at]
-    if word in _WISHES:
-        return at + 1 < len(words) and words[at + 1] in _TO
-    if word == "do":
-        return at + 1 < len(words) and words[at + 1] in _DOERS
-    return word in s.LEAD or (word.endswith("ly") and len(word) > 4 and word not in s.VERBS)
+def _verb(words: Sequence[str], start: int) -> int | None:
+    """Where the verb stands of a clause that begins at `start`."""
+    most = len(words)
+    for at in range(start, min(most, start + MOST_LEAD + 1)):
+        word = words[at]
+        if at < start + MOST_LEAD and _leads(word, words[at + 1] if at + 1 < most else ""):
+            continue
+        told = at > start and words[at - 1] in _TELLERS and word not in _WISHES
+        return at if word in _BEGIN and not told else None
+    return None
+
+
+def _leads(word: str, after: str) -> bool:
+    """Whether it may stand before a verb."""
+    if word in _ONLY_BEFORE:
+        return after in _ONLY_BEFORE[word]
+    return word in s.LEAD or (word[-2:] == "ly" and len(word) > 4 and word not in s.VERBS)
 
 
 def _ask(words: Sequence[str], at: int) -> Ask | None:

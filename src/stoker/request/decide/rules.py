@@ -126,7 +126,7 @@ def multilingual(reading: Reading) -> str | None:
 def json_extract(reading: Reading) -> str | None:
     """JSON is asked for, or fields as an object; code that reads JSON is not it."""
     named = "json" in reading.words or "structured" in reading.words
-    if not (named or shapes.OBJECT.search(reading.prose)):
+    if not (named or ("{" in reading.prose or "[]" in reading.prose) and shapes.OBJECT.search(reading.prose)):
         return None
     if any(ask.kind in ("code", "story") and "code" in ask.roles for ask in reading.asks):
         return None
@@ -149,6 +149,8 @@ def summarise(reading: Reading) -> str | None:
         return None
     if _makes(reading, "summary"):  # 2
         return "ask:summary"
+    if _SHORTLY.isdisjoint(reading.words):
+        return None
     early = {word for sentence in reading.sentences[:2] for word in sentence[:8]}
     if early & s.SUMMARY_WORDS:
         return f"word:{min(early & s.SUMMARY_WORDS)}"
@@ -162,6 +164,10 @@ def summarise(reading: Reading) -> str | None:
     ):
         return "word:points"
     return None
+
+
+_SHORTLY = s.SUMMARY_WORDS | {"points", "shorter", "version", "sentence", "takeaways"}
+"""Without any of these there is none of what is asked of the first words."""
 
 
 def creative(reading: Reading) -> str | None:
@@ -196,7 +202,8 @@ def reasoning(reading: Reading) -> str | None:
             return f"ask:{ask.verb}"
     if strong := reading.telling & s.PUZZLE_STRONG:  # 2
         return f"word:{min(strong)}"
-    if shapes.SERIES.search(reading.prose[-MOST_SERIES:]):  # 3
+    tail = reading.prose[-MOST_SERIES:]
+    if tail.count(",") >= 3 and shapes.SERIES.search(tail):  # 3
         return "shape:series"
     if "if" in reading.words and len(reading.words & _QUANTIFIERS) >= 2 and "?" in reading.prose:  # 4
         return "word:if"

@@ -14,7 +14,7 @@ DIFF = re.compile(
 DIFFS = "d@-+"
 """With which a line begins that DIFF finds."""
 LINE = re.compile(
-    r"[ \t]{0,40}(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
+    r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
     r"let \w|var \w|public |private |return[ ;]|if ?\(|for ?\(|while ?\(|#include|SELECT |FROM \w|"
     r"apiVersion:|@\w{2,40}$|"
