@@ -82,7 +82,9 @@ def code_edit(reading: Reading) -> str | None:
     for ask in reading.asks:
         if "translate" in ask.roles and not _is_of_code(reading):
             continue
-        if "fix" in ask.roles and (shaped or reading.paths or ask.kind == "code" or reading.telling & s.CODE_WORDS):  # 1
+        if "fix" in ask.roles and (
+            shaped or reading.paths or ask.kind == "code" or reading.telling & s.CODE_WORDS
+        ):  # 1
             return f"ask:{ask.verb}"
     if "error" in reading.shapes:  # 2
         return "shape:error"
