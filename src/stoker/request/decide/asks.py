@@ -31,7 +31,8 @@ _END = re.compile(r"[.!?;:\n](?:(?<=\n)\n*|(?<![.!?;:]{2})[.!?;:]*+(?!\S))")
 _WORD = re.compile(r"\w[\w'+#-]*|,")
 _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
 """Marks that may stand in a word, before one."""
-_BLANKS = {code: " " for code in range(128) if not re.match(r"[\w'+#,\n-]", chr(code))}
+_BLANKS = "".join(char if re.match(r"[\w'+#,\n-]", char) else " " for char in map(chr, range(128)))
+"""For `str.translate`: what is in no word is a blank."""
 _DOTTED = re.compile(r"\.\w")
 _CODED = frozenset(("code", "diff", "fence"))
 _BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
@@ -45,6 +46,7 @@ _DOERS = s.words("you we i please")
 _WISHES = s.words("need want like")
 _ONLY_BEFORE = {**dict.fromkeys(_WISHES, _TO), "do": _DOERS}
 """What is before a verb only where one of these follows."""
+_MAY_LEAD = s.LEAD | _ONLY_BEFORE.keys()
 """I split it: told. I need it split: asked."""
 
 
@@ -197,7 +199,8 @@ def _verb(words: Sequence[str], start: int) -> int | None:
     most = len(words)
     for at in range(start, min(most, start + MOST_LEAD + 1)):
         word = words[at]
-        if at < start + MOST_LEAD and _leads(word, words[at + 1] if at + 1 < most else ""):
+        is_lead = word in _MAY_LEAD or word[-2:] == "ly"
+        if is_lead and at < start + MOST_LEAD and _leads(word, words[at + 1] if at + 1 < most else ""):
             continue
         told = at > start and words[at - 1] in _TELLERS and word not in _WISHES
         return at if word in _BEGIN and not told else None
