@@ -238,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few rounds: checks the bench, its figures are noise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
     found = parser.parse_args(argv)
-    times, rounds = (5, 2) if found.quick else (50, 30)
+    times, rounds = (5, 2) if found.quick else (10, 300)
     facts = machine.facts()
     sys.stdout.write(machine.headline(facts) + "\n")
     if warning := machine.warning(facts):

@@ -149,32 +149,39 @@ def _paths(prose: str) -> int:
 
 
 def _prose(text: str) -> str:
-    """Without code, but for a line that is both: the rest of it is kept."""
+    """Without code, but for a line that is both: the rest of it is kept. A line of at least five words in a row is
+    prose that speaks of code.
+    """
+    is_line, mark, sentence = shapes.LINE.match, shapes.MARK.search, _SENTENCE.search
     kept = []
-    fenced = False
-    for line in text.split("\n"):
-        if line.lstrip().startswith(shapes.FENCE):
-            fenced = not fenced
-        elif not fenced and not (line[:1] in shapes.DIFFS and shapes.DIFF.match(line)):
-            code = _code(line)
-            kept.append(line if code is None or _reads(line) else _led(line[:code]))
+    for line in _unfenced(text):
+        if line[:1] in shapes.DIFFS and shapes.DIFF.match(line):
+            continue
+        if found := is_line(line) or mark(line):
+            kept.append(line if sentence(line) else _led(line[: found.start()]))
+        else:
+            kept.append(line)
     return "\n".join(kept)
 
 
-def _reads(line: str) -> bool:
-    """A line of at least five words in a row is prose that speaks of code."""
-    return _SENTENCE.search(line) is not None
-
-
-def _code(line: str) -> int | None:
-    """Where it begins in the line."""
-    found = shapes.LINE.match(line) or shapes.MARK.search(line)
-    return found.start() if found else None
+def _unfenced(text: str) -> Sequence[str]:
+    """The lines that are not between fences."""
+    lines = text.split("\n")
+    if shapes.FENCE not in text:
+        return lines
+    kept = []
+    fenced = False
+    for line in lines:
+        if line.lstrip().startswith(shapes.FENCE):
+            fenced = not fenced
+        elif not fenced:
+            kept.append(line)
+    return kept
 
 
 def _led(before: str) -> str:
     """What leads a line of code, if it is words: "Simplify this condition: ..."."""
-    return before if _WORDS.match(before) else ""
+    return before if before and _WORDS.match(before) else ""
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
