@@ -119,7 +119,7 @@ def _shapes(text: str) -> Iterator[str]:
         yield "fence"
     if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in shapes.DIFFS) and shapes.DIFF.search(text):
         yield "diff"
-    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or _has_line(text):
+    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
         yield "code"
     if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
@@ -127,18 +127,7 @@ def _shapes(text: str) -> Iterator[str]:
 
 def _holds(text: str, any_of: Sequence[str]) -> bool:
     """Far cheaper than a search, and mostly false."""
-    for each in any_of:
-        if each in text:
-            return True
-    return False
-
-
-def _has_line(text: str) -> bool:
-    matches = shapes.LINE.match
-    for line in text.split("\n"):
-        if matches(line):
-            return True
-    return False
+    return any(map(text.__contains__, any_of))
 
 
 def _paths(prose: str) -> int:

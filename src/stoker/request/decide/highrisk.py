@@ -199,7 +199,7 @@ def _breadth(reading: Reading, verbs: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _wide(prose: str) -> str | None:
-    found = shapes.WIDE.search(prose) if any(each in prose for each in shapes.WIDES) else None
+    found = shapes.WIDE.search(prose) if any(map(prose.__contains__, shapes.WIDES)) else None
     return found.group() if found else None
 
 

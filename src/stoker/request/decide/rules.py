@@ -128,7 +128,7 @@ def multilingual(reading: Reading) -> str | None:
 def json_extract(reading: Reading) -> str | None:
     """JSON is asked for, or fields as an object; code that reads JSON is not it."""
     named = "json" in reading.words or "structured" in reading.words
-    if not (named or ("{" in reading.prose or "[]" in reading.prose) and shapes.OBJECT.search(reading.prose)):
+    if not (named or (("{" in reading.prose or "[]" in reading.prose) and shapes.OBJECT.search(reading.prose))):
         return None
     if any(ask.kind in ("code", "story") and "code" in ask.roles for ask in reading.asks):
         return None

@@ -51,8 +51,10 @@ WIDE = re.compile(
     r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|"
     r"dependents|implementations))\b"
 )
-WIDES = ("to end", "to-end", "through", "by file", "scale", "across the", "over the", "by one", "and replace", "to bottom",
-         "and its", "and their")  # fmt: skip
+WIDES = (
+    "to end", "to-end", "through", "by file", "scale", "across the", "over the", "by one", "and replace", "to bottom",
+    "and its", "and their",
+)  # fmt: skip
 """One of these is in all that WIDE finds."""
 IDENTIFIER = re.compile(
     r"[`_A-Z(:/-](?:(?<=`)|(?<=[a-z]_)(?=[a-z])|(?<=[a-z][A-Z])(?=[a-z])|(?<=\w\()\)|(?<=:):|(?<=-)>|(?<=\w/)\w{2,}/)"
