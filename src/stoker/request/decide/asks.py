@@ -31,8 +31,19 @@ _END = re.compile(r"[.!?;:\n](?:(?<=\n)\n*|(?<![.!?;:]{2})[.!?;:]*+(?!\S))")
 _WORD = re.compile(r"\w[\w'+#-]*|,")
 _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
 """Marks that may stand in a word, before one."""
-_BLANKS = "".join(char if re.match(r"[\w'+#,\n-]", char) else " " for char in map(chr, range(128)))
-"""For `str.translate`: what is in no word is a blank."""
+_MARK, _OTHER = "\x1e", "\x1f"
+"""Two blanks to `str.split`: a mark that may end a sentence, and what else is in no word."""
+_PLAIN = "".join(
+    char
+    if re.match(r"[\w'+#,\n-]", char)
+    else _MARK
+    if char in ".!?;:"
+    else " "
+    if char.isspace()
+    else _OTHER
+    for char in map(chr, range(128))
+)
+"""For `str.translate`."""
 _DOTTED = re.compile(r"\.\w")
 _CODED = frozenset(("code", "diff", "fence"))
 _BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
@@ -104,25 +115,31 @@ def read(text: str) -> Reading:
 
 
 def _sentences(lower: str) -> list[list[str]]:
-    """Of ASCII, the same words as `_WORD` finds, without an expression that looks at each letter."""
-    parts = _END.split(lower)
+    """Of ASCII, what `_END` and `_WORD` find, without expressions that look at each letter."""
     if lower.isascii():
-        plain = _EDGE.sub(" ", "\n".join(parts)).translate(_BLANKS).replace(",", " , ")
-        found = [part.split() for part in plain.split("\n")]
+        plain = lower.translate(_PLAIN).replace(f"{_MARK} ", "\n").replace(",", " , ")
+        found = [part.split() for part in _EDGE.sub(" ", plain).split("\n")]
     else:
-        found = [_WORD.findall(part) for part in parts]
+        found = [_WORD.findall(part) for part in _END.split(lower)]
     return [words for words in found if words]
 
 
 def _shapes(text: str) -> Iterator[str]:
-    if shapes.FENCE in text:
+    if "`" in text and shapes.FENCE in text:
         yield "fence"
-    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in shapes.DIFFS) and shapes.DIFF.search(text):
+    if (text[:1] in shapes.DIFFS or shapes.CHANGE.search(text)) and shapes.DIFF.search(text):
         yield "diff"
-    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
+    if (_is_marked(text) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
         yield "code"
     if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
+
+
+def _is_marked(text: str) -> bool:
+    """Whether MARK may find something: most prose has no character of code but brackets around words."""
+    if _holds(text, shapes.MARKS) or ("(" in text and shapes.CALL.search(text)):
+        return True
+    return "L" in text and _holds(text, shapes.SQL)
 
 
 def _holds(text: str, any_of: Sequence[str]) -> bool:

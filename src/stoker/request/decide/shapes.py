@@ -13,6 +13,8 @@ DIFF = re.compile(
 )
 DIFFS = "d@-+"
 """With which a line begins that DIFF finds."""
+CHANGE = re.compile(r"\n(?:[-+]|@@)")
+"""One of these is in all that DIFF finds but at the very beginning."""
 LINE = re.compile(
     r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
@@ -30,7 +32,9 @@ MARK = re.compile(
 """What only code holds. It begins with a set of characters, and each branch says which it is of: a search skips
 to the next of them, ten times as fast as one that tries each branch at each character.
 """
-MARKS = ("(", "{", "=", ";", "</", "/>", "&&", "SELECT ", "ALTER TABLE ", "DELETE FROM ")
+MARKS = ("{", "=", ";", "<", ">", "&")
+SQL = ("SELECT ", "ALTER TABLE ", "DELETE FROM ")
+CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
 """One of these is in all that MARK finds, ..."""
 ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
 """... and one of these in all that ERROR finds."""
