@@ -34,13 +34,7 @@ _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
 _MARK, _OTHER = "\x1e", "\x1f"
 """Two blanks to `str.split`: a mark that may end a sentence, and what else is in no word."""
 _PLAIN = "".join(
-    char
-    if re.match(r"[\w'+#,\n-]", char)
-    else _MARK
-    if char in ".!?;:"
-    else " "
-    if char.isspace()
-    else _OTHER
+    char if re.match(r"[\w'+#,\n-]", char) else _MARK if char in ".!?;:" else " " if char.isspace() else _OTHER
     for char in map(chr, range(128))
 )
 """For `str.translate`."""
@@ -191,8 +185,8 @@ def _led(before: str) -> str:
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
-_SENTENCE = re.compile(r"[A-Za-z',] (?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
-"""Five words in a row, from the last letter of the first."""
+_SENTENCE = re.compile(r" (?<=[A-Za-z',] )(?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
+"""Five words in a row, from the blank after the first."""
 
 
 def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:

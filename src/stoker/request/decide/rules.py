@@ -128,7 +128,7 @@ def multilingual(reading: Reading) -> str | None:
 def json_extract(reading: Reading) -> str | None:
     """JSON is asked for, or fields as an object; code that reads JSON is not it."""
     named = "json" in reading.words or "structured" in reading.words
-    if not (named or (("{" in reading.prose or "[]" in reading.prose) and shapes.OBJECT.search(reading.prose))):
+    if not (named or _shows_object(reading.prose)):
         return None
     if any(ask.kind in ("code", "story") and "code" in ask.roles for ask in reading.asks):
         return None
@@ -136,6 +136,10 @@ def json_extract(reading: Reading) -> str | None:
         if "extract" in ask.roles:
             return f"ask:{ask.verb} json"
     return "word:json" if named and ("please" in reading.words or "output" in reading.words) else None
+
+
+def _shows_object(prose: str) -> bool:
+    return ("{" in prose or "[" in prose) and shapes.OBJECT.search(prose) is not None
 
 
 def summarise(reading: Reading) -> str | None:

@@ -14,7 +14,7 @@ DIFF = re.compile(
 DIFFS = "d@-+"
 """With which a line begins that DIFF finds."""
 CHANGE = re.compile(r"\n(?:[-+]|@@)")
-"""One of these is in all that DIFF finds but at the very beginning."""
+"""Where the text itself does not begin like one, DIFF is looked for only if this is found."""
 LINE = re.compile(
     r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
@@ -35,7 +35,7 @@ to the next of them, ten times as fast as one that tries each branch at each cha
 MARKS = ("{", "=", ";", "<", ">", "&")
 SQL = ("SELECT ", "ALTER TABLE ", "DELETE FROM ")
 CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
-"""One of these is in all that MARK finds, ..."""
+"""One of MARKS, of SQL or a CALL is in all that MARK finds, ..."""
 ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
 """... and one of these in all that ERROR finds."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
