@@ -155,9 +155,13 @@ def _prose(text: str) -> str:
     is_line, mark, sentence = shapes.LINE.match, shapes.MARK.search, _SENTENCE.search
     kept = []
     for line in _unfenced(text):
-        if line[:1] in shapes.DIFFS and shapes.DIFF.match(line):
+        if not line:
+            kept.append(line)
+        elif line[0] in shapes.DIFFS and shapes.DIFF.match(line):
             continue
-        if found := is_line(line) or mark(line):
+        elif is_line(line):
+            kept.append(line if sentence(line) else "")
+        elif found := mark(line):
             kept.append(line if sentence(line) else _led(line[: found.start()]))
         else:
             kept.append(line)
@@ -181,7 +185,7 @@ def _unfenced(text: str) -> Sequence[str]:
 
 def _led(before: str) -> str:
     """What leads a line of code, if it is words: "Simplify this condition: ..."."""
-    return before if before and _WORDS.match(before) else ""
+    return before if _WORDS.match(before) else ""
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
