@@ -2,8 +2,7 @@
 
 CPU time of the three parts of a decision, the least of several rounds: `outline` reads the body, `classify` finds the
 class, `plan` ranks three tiers. Requests of 2 KB and of 200 KB, in the forms that agents and people send. What names a
-model only asks whether it does. Nothing is sent, and what is written is beside the text of no request. Exits 1 when a
-goal is missed.
+model only asks whether it does. A system prompt counts as seen before. Nothing is sent. Exits 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -92,6 +91,7 @@ def cases() -> list[Case]:
     chat, messages = Dialect.CHAT, Dialect.MESSAGES
     return [
         Case("prose", SMALL, chat, _grown(SMALL, _prose)),
+        Case("prose with accents", SMALL, chat, _grown(SMALL, _accented)),
         Case("code", SMALL, chat, _grown(SMALL, _code)),
         Case("code in a fence", SMALL, chat, _grown(SMALL, _fenced)),
         Case("an agent's turn, with tools", SMALL, chat, _grown(SMALL, _agent)),
@@ -123,6 +123,10 @@ def _user(text: str) -> dict[str, Any]:
 
 def _prose(length: int) -> dict[str, Any]:
     return _user(_filled(PROSE, length) + "\nWhat do you make of it?")
+
+
+def _accented(length: int) -> dict[str, Any]:
+    return _user(_filled(PROSE.replace("depot", "d\u00e9p\u00f4t"), length) + "\nWhat do you make of it?")
 
 
 def _code(length: int) -> dict[str, Any]:

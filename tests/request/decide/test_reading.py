@@ -18,7 +18,7 @@ LABELLED = Path(__file__).parents[2] / "data" / "tasks" / "labelled.jsonl"
 TEXTS = [json.loads(line)["text"] for line in LABELLED.read_text().splitlines()]
 WORD = re.compile(r"\w[\w'+#-]*|,")
 END = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
-PIECES = st.sampled_from([*"ab.!?;:,'+#-_ \n\t`/()é’“0", "c++", "don't ", "--", "word "])
+PIECES = st.sampled_from([*"ab.!?;:,'+#-_ \n\t`/()é’“—…0", "c++", "don't ", "--", "word "])
 
 
 def plainly(lower: str) -> list[tuple[str, ...]]:

@@ -110,10 +110,8 @@ def multilingual(reading: Reading) -> str | None:
     for ask in reading.asks:
         if "translate" in ask.roles and not _is_of_code(reading):  # 1
             return f"ask:{ask.verb}"
-    if not reading.prose.isascii():
-        other = sum(1 for char in reading.prose if char > "\u036f" and char.isalpha())
-        if other * 3 > len(reading.prose):  # 2
-            return "shape:script"
+    if not reading.prose.isascii() and _is_of_another_script(reading.prose):  # 2
+        return "shape:script"
     foreign = reading.telling & s.FOREIGN
     accents = 0 if reading.prose.isascii() else sum(1 for word in reading.words if not word.isascii())
     if len(foreign) >= 2 and not reading.words & s.ENGLISH:  # 3
@@ -123,6 +121,13 @@ def multilingual(reading: Reading) -> str | None:
     if reading.telling & s.LANGUAGES and reading.telling & s.SPEAKING:  # 4
         return f"word:{min(reading.telling & s.SPEAKING)}"
     return None
+
+
+def _is_of_another_script(prose: str) -> bool:
+    """Whether more than a third are letters that are neither Latin nor marks on them; each takes two bytes or more."""
+    if 3 * (len(prose.encode("utf-8", "surrogatepass")) - len(prose)) <= len(prose):
+        return False
+    return 3 * sum(1 for char in prose if char > "\u036f" and char.isalpha()) > len(prose)
 
 
 def json_extract(reading: Reading) -> str | None:
