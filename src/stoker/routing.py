@@ -86,7 +86,8 @@ class Routing:
         self._own = [(one.name, _any_of(one.words)) for one in router.classes if one.words]
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
-        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
+        self._known = router.known
+        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self._known}}
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers.get(tier.name) or Breaker(setting.failures, setting.window, setting.cool_down)
@@ -115,7 +116,7 @@ class Routing:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
         then the rules.
         """
-        known = self.router.known
+        known = self._known
         declared = self._names.get(model) or declared
         if declared not in known:
             for name, words in self._own:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stoker.request.lease.eviction import Victims, victims_for
+from stoker.request.lease.eviction import fits
 from stoker.request.lease.state import Phase, Seat
 
 
@@ -19,10 +19,7 @@ class Residency:
     def displaces(self, name: str) -> bool:
         """Whether another model would have to leave before this one can run."""
         seat = self._seats.get(name)
-        if seat is None or seat.phase is not Phase.STOPPED:
-            return False
-        found = victims_for(seat)
-        return not isinstance(found, Victims) or bool(found.seats)
+        return seat is not None and seat.phase is Phase.STOPPED and not fits(seat)
 
     def ails(self, name: str, now: float) -> str:
         """Why it cannot serve just now: `does_not_start` or `draining`; empty: it can."""

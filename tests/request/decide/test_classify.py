@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.task import CLASSES, DEFAULT, HIGH_RISK, MAX_TEXT, Outline, Source
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
-from stoker.request.decide.classify import LONG, classify
+from stoker.request.decide.classify import _KNOWN, LONG, MOST_KNOWN, classify
 
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -146,6 +146,14 @@ def test_a_short_system_prompt_decides_where_the_text_does_not() -> None:
 def test_a_system_prompt_that_names_several_kinds_of_work_decides_nothing() -> None:
     many = ("Translate texts. Summarise reports. Write poems.",)
     assert name("and who is that?", systems=many) == "chat"
+
+
+def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_them() -> None:
+    for number in range(2 * MOST_KNOWN):
+        assert name("next", systems=(f"Review the code of pull request {number}.",)) == "review"
+        assert name("next", systems=(f"You are the {number}th of your kind.",)) == "chat"
+    assert len(_KNOWN) <= MOST_KNOWN
+    assert not any("request" in str(found) or "kind" in str(found) for found in _KNOWN.values())
 
 
 def test_what_stands_in_the_middle_of_a_long_paste_is_material() -> None:

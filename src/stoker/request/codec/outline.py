@@ -1,11 +1,13 @@
 """What routing looks at of a request: the last user text and the outward signs, in any dialect. Pure.
 
 The body was proved to be JSON by `peek`, so nothing here fails: what is not where a dialect has it is not seen. Costs
-one pass over the body; only the turns that matter are read in full.
+two passes over the body that skip; of the turns that matter only texts are read, and of a long one its two ends.
 """
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -14,20 +16,30 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
 
 _ABSENT = msgspec.Raw(b"")
-_any = msgspec.json.Decoder(strict=False)
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_text = msgspec.json.Decoder(str)
 _REMINDER = "<system-reminder>"
 """Text with which an agent's harness talks to the model in the user's name."""
 _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
+_MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
+"""Bytes of JSON of a system prompt that may be short: a character takes twelve at most."""
 _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 _IMAGES = ("image", "image_url", "input_image")
 _TEXTS = ("text", "input_text", "output_text")
 
 
-class _Turn(msgspec.Struct):
+class _Turn(msgspec.Struct, gc=False):
     role: Any = ""
     type: Any = ""
     content: msgspec.Raw = _ABSENT
+
+
+class _Part(msgspec.Struct, gc=False):
+    """Of a turn's content. Images and results may be long, and are only counted."""
+
+    type: Any = ""
+    text: msgspec.Raw = _ABSENT
 
 
 class _Body(msgspec.Struct):
@@ -53,13 +65,19 @@ class _Body(msgspec.Struct):
 
 _body = msgspec.json.Decoder(_Body)
 _turns = msgspec.json.Decoder(list[_Turn])
+_parts = msgspec.json.Decoder(list[_Part])
+_part = msgspec.json.Decoder(_Part)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
+_CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
+"""Bytes of JSON that should hold MAX_TEXT / 2 characters, and if they do not: even where each is written in six."""
+_SAFE = re.compile(rb"[ \xc0-\xff]")
+"""Before such a byte a JSON string may be cut: neither an escape nor a character goes across."""
 
 
 class Said(msgspec.Struct):
-    """One turn's content: its texts, and what else is in it."""
+    """One turn's content: its texts, as JSON, and what else is in it."""
 
-    texts: list[str] = []
+    texts: list[msgspec.Raw] = []
     images: int = 0
     results: int = 0
 
@@ -68,21 +86,20 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     """What is to be seen, and the class that the body declares (`metadata.stoker_class`). Never raises."""
     try:
         top = _body.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _WRONG:
         return Outline(size=len(body)), None
     turns = _turns_of(top)
-    last = next((turn for turn in reversed(turns) if turn.role == "user" and _is_spoken(turn)), None)
-    said = _said(last.content) if last is not None else _said(_plain(top))
-    systems = [text for turn in turns if turn.role in _SYSTEMS for text in _said(turn.content).texts]
-    systems += _said(top.system).texts
+    said = _last_said(turns) or _said(_plain(top))
+    told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), top.system]
+    systems = [_decoded(text) for content in told for text in _said(content).texts if len(text) <= _MOST_SYSTEM]
     if isinstance(top.instructions, str):
         systems.append(top.instructions)
     declared = top.metadata.get("stoker_class") if isinstance(top.metadata, dict) else None
     seen = Outline(
-        text=_cut("\n".join(text for text in said.texts if not text.lstrip().startswith(_REMINDER))),
+        text=_cut("\n".join([text for text in map(_ends, said.texts) if not text.lstrip().startswith(_REMINDER)])),
         systems=tuple(text for text in systems if _is_short(text)),
         size=len(body),
-        turns=sum(turn.role == "user" for turn in turns) or 1,
+        turns=sum([turn.role == "user" for turn in turns]) or 1,
         tools=_count(top.tools),
         forces_tool=_forces(top.tool_choice),
         has_results=bool(turns) and _brings_results(turns[-1]),
@@ -96,10 +113,10 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
 def _turns_of(top: _Body) -> list[_Turn]:
     """Of chat and Messages, or of Responses where its input is a list."""
     for raw in (top.messages, top.input):
-        if bytes(raw)[:1] == b"[":
+        if _first(raw) == b"[":
             try:
                 return _turns.decode(raw)
-            except msgspec.DecodeError:
+            except _WRONG:
                 return []
     return []
 
@@ -109,52 +126,82 @@ def _plain(top: _Body) -> msgspec.Raw:
     return top.input if top.input else top.prompt
 
 
-def _is_spoken(turn: _Turn) -> bool:
-    """Whether the user says something in it, and does not only bring results."""
-    return not _is_only_results(_said(turn.content))
-
-
-def _is_only_results(said: Said) -> bool:
-    return not said.texts and not said.images
+def _last_said(turns: list[_Turn]) -> Said | None:
+    """Of the last turn in which the user says something, and does not only bring results."""
+    for turn in reversed(turns):
+        if turn.role == "user" and ((said := _said(turn.content)).texts or said.images):
+            return said
+    return None
 
 
 def _brings_results(turn: _Turn) -> bool:
     return turn.role == "tool" or turn.type in _RESULTS or (turn.role == "user" and _said(turn.content).results > 0)
 
 
+def _first(raw: msgspec.Raw) -> bytes:
+    return bytes(memoryview(raw)[:1])
+
+
 def _said(raw: msgspec.Raw) -> Said:
     """Text, or a list of parts; anything else says nothing."""
     said = Said(texts=[])
-    head = bytes(raw)[:1]
+    head = _first(raw)
     if head == b'"':
-        said.texts.append(_decoded(raw))
+        said.texts.append(raw)
     elif head == b"[":
-        for part in _raws.decode(raw):
-            value = _decoded(part) if _may_tell(bytes(part)) else None
-            if isinstance(value, str):
-                said.texts.append(value)
-            elif isinstance(value, dict):
-                _look(value, said)
+        try:
+            parts = _parts.decode(raw)
+        except _WRONG:
+            return _mixed(raw)
+        for part in parts:
+            _look(part, said)
     return said
 
 
-def _may_tell(part: bytes) -> bool:
-    """Images and results may be long, and are only counted: their own key shows in their first bytes or their last."""
-    return len(part) <= 4 * MAX_TEXT or b'"text"' in part[:200] or b'"text"' in part[-200:] or b'"image' in part[:200]
+def _mixed(raw: msgspec.Raw) -> Said:
+    """A list of which not all are parts: a bare text counts as one."""
+    said = Said(texts=[])
+    for each in _raws.decode(raw):
+        head = _first(each)
+        if head == b'"':
+            said.texts.append(each)
+        elif head == b"{":
+            with suppress(*_WRONG):
+                _look(_part.decode(each), said)
+    return said
 
 
-def _look(part: dict[str, Any], said: Said) -> None:
-    kind = part.get("type")
-    if kind in _TEXTS and isinstance(part.get("text"), str):
-        said.texts.append(part["text"])
-    said.images += kind in _IMAGES
-    said.results += kind in _RESULTS
+def _look(part: _Part, said: Said) -> None:
+    if part.type in _TEXTS and _first(part.text) == b'"':
+        said.texts.append(part.text)
+    said.images += part.type in _IMAGES
+    said.results += part.type in _RESULTS
 
 
-def _decoded(raw: msgspec.Raw) -> Any:
+def _ends(raw: msgspec.Raw) -> str:
+    """The text. Of a long one at least MAX_TEXT / 2 characters from either end, if that saves reading it: what is
+    between them would be cut away.
+    """
+    size = len(raw)
+    for close in _CLOSE:
+        if size <= 4 * close:
+            break
+        head, tail = _SAFE.search(raw, close), _SAFE.search(raw, size - close)
+        if head is None or tail is None or head.start() > tail.start():
+            break
+        view = memoryview(raw)
+        begin = _decoded(bytes(view[: head.start()]) + b'"')
+        end = _decoded(b'"' + bytes(view[tail.start() :]))
+        if min(len(begin), len(end)) >= MAX_TEXT // 2 and len(begin.lstrip()) >= len(_REMINDER):
+            return f"{begin}\n{end}"
+    return _decoded(raw)
+
+
+def _decoded(raw: msgspec.Raw | bytes) -> str:
+    """Of a JSON string; empty where it is none after all."""
     try:
-        return _any.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _text.decode(raw)
+    except _WRONG:
         return ""
 
 
@@ -170,7 +217,7 @@ def _is_short(text: str) -> bool:
 def _count(raw: msgspec.Raw) -> int:
     try:
         return len(_raws.decode(raw)) if raw else 0
-    except msgspec.DecodeError:
+    except _WRONG:
         return 0
 
 

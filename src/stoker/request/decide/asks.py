@@ -8,7 +8,7 @@ plans a route" asks to *write* a *function*; that it speaks of plans says nothin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,14 +26,37 @@ MOST_LEAD = 10
 MOST_WORDS = 16
 """Words after the verb among which its object is looked for."""
 
-_SPLIT = re.compile(r"[.!?;:]+(?=\s|$)|\n+")
-_WORD = re.compile(r"\w[\w'+#-]*|,")
+_BEYOND = re.compile(r"[^\x00-\x7f\w]")
+"""What is in no word, and not in ASCII: dashes, quotation marks, symbols, blanks of print."""
+_EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
+"""Marks that may stand in a word, before one."""
+_MARK, _OTHER = "\x1e", "\x1f"
+"""Two blanks to `str.split`: a mark that may end a sentence, and what else is in no word."""
+_PLAIN = b"".join(
+    bytes((code,))
+    if code > 127 or re.match(r"[\w'+#,\n-]", chr(code))
+    else _MARK.encode()
+    if chr(code) in ".!?;:"
+    else b" "
+    if chr(code).isspace()
+    else _OTHER.encode()
+    for code in range(256)
+)
+"""For `bytes.translate` of UTF-8 in which all that is not ASCII is of words."""
+_DOTTED = re.compile(r"\.\w")
+_CODED = frozenset(("code", "diff", "fence"))
+_BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
+"""Words with which a verb begins."""
+_TWO = frozenset(verb.split()[0] for verb in s.VERBS if " " in verb)
 _STOP = s.words("for about with in that which from on by who whose where when of so because")
 _HEADS = s.words(", and then or but")
 _TO = s.words("to you help")
 _TELLERS = s.words("i we i'd")
 _DOERS = s.words("you we i please")
 _WISHES = s.words("need want like")
+_ONLY_BEFORE = {**dict.fromkeys(_WISHES, _TO), "do": _DOERS}
+"""What is before a verb only where one of these follows."""
+_MAY_LEAD = s.LEAD | _ONLY_BEFORE.keys()
 """I split it: told. I need it split: asked."""
 
 
@@ -47,82 +70,123 @@ class Ask(NamedTuple):
     given: bool = False
 
 
-class Reading(NamedTuple):
+class Reading:
     """`sentences`: the first and the last, words and commas in lower case; `words`: those of all sentences; `shapes`:
-    code, diff, fence, error; `paths`: different files and folders that are named; `prose`: what is left without code.
+    code, diff, fence, error; `prose`: what is left without code.
     """
 
-    sentences: tuple[tuple[str, ...], ...]
-    words: frozenset[str]
-    asks: tuple[Ask, ...]
-    shapes: frozenset[str]
-    paths: int
-    prose: str
+    def __init__(
+        self,
+        sentences: tuple[tuple[str, ...], ...],
+        words: frozenset[str],
+        asks: tuple[Ask, ...],
+        shapes: frozenset[str],
+        prose: str,
+    ) -> None:
+        self.sentences = sentences
+        self.words = words
+        self.telling = words & s.TELLING
+        """Those that a table of `signals` holds: few, so that asking many tables of them is cheap."""
+        self.asks = asks
+        self.shapes = shapes
+        self.prose = prose
+        self._paths: int | None = None
+
+    @property
+    def paths(self) -> int:
+        """Different files and folders that are named: counted when somebody asks."""
+        if self._paths is None:
+            self._paths = _paths(self.prose)
+        return self._paths
 
 
 def read(text: str) -> Reading:
     """Never raises; looks at no more than HEAD + TAIL characters."""
     shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
     seen = frozenset(_shapes(shown))
-    prose = _prose(shown) if seen & {"code", "diff", "fence"} else shown
+    prose = _prose(shown) if seen & _CODED else shown
     lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")
-    split = (tuple(_WORD.findall(part)) for part in _SPLIT.split(lower))
-    sentences = tuple(words for words in split if words)
+    sentences = _sentences(lower)
     words = frozenset(chain.from_iterable(sentences))
-    sentences = _ends(sentences)
-    asks = tuple(ask for sentence in sentences for ask in _asks(sentence))
-    paths = (
-        0
-        if "/" not in prose and "." not in prose
-        else sum(1 for word in set(prose.split()) if ("/" in word or "." in word) and shapes.PATH.fullmatch(word))
-    )
-    return Reading(sentences, words, asks, seen, paths, prose)
+    if len(sentences) > FIRST + LAST:
+        sentences = [*sentences[:FIRST], *sentences[-LAST:]]
+    return Reading(tuple(map(tuple, sentences)), words, _asks(sentences), seen, prose)
+
+
+def _sentences(lower: str) -> list[list[str]]:
+    r"""A sentence ends with a line, or with marks before a blank. A word is `\w[\w'+#-]*`, or a comma. Told apart by
+    translation: an expression that looks at each letter takes four times as long.
+    """
+    if not lower.isascii():
+        lower = _BEYOND.sub(lambda found: " " if found[0].isspace() else '"', lower)
+    plain = lower.encode().translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
+    found = [part.split() for part in _EDGE.sub(" ", plain).split("\n")]
+    return [words for words in found if words]
 
 
 def _shapes(text: str) -> Iterator[str]:
-    if shapes.FENCE in text:
+    if "`" in text and shapes.FENCE in text:
         yield "fence"
-    if ("\n@@" in text or "\n-" in text or "\n+" in text or text[:1] in "d@-+") and shapes.DIFF.search(text):
+    if (text[:1] in shapes.DIFFS or shapes.CHANGE.search(text)) and shapes.DIFF.search(text):
         yield "diff"
-    if (_holds(text, shapes.MARKS) and shapes.MARK.search(text)) or any(
-        shapes.LINE.match(line) for line in text.split("\n")
-    ):
+    if (_is_marked(text) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
         yield "code"
     if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
 
 
+def _is_marked(text: str) -> bool:
+    """Whether MARK may find something: most prose has no character of code but brackets around words."""
+    if _holds(text, shapes.MARKS) or ("(" in text and shapes.CALL.search(text)):
+        return True
+    return "L" in text and _holds(text, shapes.SQL)
+
+
 def _holds(text: str, any_of: Sequence[str]) -> bool:
     """Far cheaper than a search, and mostly false."""
-    return any(each in text for each in any_of)
+    return any(map(text.__contains__, any_of))
+
+
+def _paths(prose: str) -> int:
+    if "/" not in prose and _DOTTED.search(prose) is None:
+        return 0
+    named = {word for word in prose.split() if "/" in word or "." in word}
+    return sum(1 for word in named if shapes.PATH.fullmatch(word))
 
 
 def _prose(text: str) -> str:
-    """Without code, but for a line that is both: the rest of it is kept."""
-    kept = []
-    fenced = False
-    for line in text.split("\n"):
-        if line.lstrip().startswith(shapes.FENCE):
-            fenced = not fenced
-        elif not fenced and not shapes.DIFF.search(line):
-            code = _code(line)
-            kept.append(line if code is None or _reads(line) else _led(line[:code]))
+    """Without code, but for a line that is both: the rest of it is kept. A line of at least five words in a row is
+    prose that speaks of code.
+    """
+    is_line, mark, sentence = shapes.LINE.match, shapes.MARK.search, _SENTENCE.search
+    kept: list[str] = []
+    for line in _unfenced(text):
+        if not line:
+            kept.append(line)
+        elif line[0] in shapes.DIFFS and shapes.DIFF.match(line):
+            continue
+        elif is_line(line):
+            kept.append(line if sentence(line) else "")
+        elif found := mark(line):
+            kept.append(line if sentence(line) else _led(line[: found.start()]))
+        else:
+            kept.append(line)
     return "\n".join(kept)
 
 
-def _reads(line: str) -> bool:
-    """A line of at least five words in a row is prose that speaks of code."""
-    return _SENTENCE.search(line) is not None
-
-
-def _code(line: str) -> int | None:
-    """Where it begins in the line."""
-    found = shapes.LINE.match(line) or shapes.MARK.search(line)
-    return found.start() if found else None
-
-
-def _ends(sentences: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-    return sentences if len(sentences) <= FIRST + LAST else (*sentences[:FIRST], *sentences[-LAST:])
+def _unfenced(text: str) -> Sequence[str]:
+    """The lines that are not between fences."""
+    lines = text.split("\n")
+    if shapes.FENCE not in text:
+        return lines
+    kept = []
+    fenced = False
+    for line in lines:
+        if line.lstrip().startswith(shapes.FENCE):
+            fenced = not fenced
+        elif not fenced:
+            kept.append(line)
+    return kept
 
 
 def _led(before: str) -> str:
@@ -131,36 +195,52 @@ def _led(before: str) -> str:
 
 
 _WORDS = re.compile(r"[A-Za-z]{1,20} [a-z]{1,20}\b")
-_SENTENCE = re.compile(r"(?:[A-Za-z',]{1,20} ){4}[A-Za-z']")
+_SENTENCE = re.compile(r" (?<=[A-Za-z',] )(?:[A-Za-z',]{1,20} ){3}[A-Za-z']")
+"""Five words in a row, from the blank after the first."""
 
 
-def _asks(words: Sequence[str]) -> Iterator[Ask]:
-    for start in (0, *(at + 1 for at, word in enumerate(words) if word in _HEADS)):
-        at = start
-        while at < len(words) and at - start < MOST_LEAD and _leads(words, at):
-            at += 1
-        told = at > start and words[at - 1] in _TELLERS
-        if at < len(words) and not (told and words[at] not in _WISHES) and (ask := _ask(words, at)):
-            yield ask
+def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:
+    found: list[Ask] = []
+    for words in sentences:
+        if _BEGIN.isdisjoint(words):
+            continue
+        for start in (0, *[at + 1 for at, word in enumerate(words) if word in _HEADS]):
+            at = _verb(words, start)
+            if at is not None and (ask := _ask(words, at)):
+                found.append(ask)
+    return tuple(found)
 
 
-def _leads(words: Sequence[str], at: int) -> bool:
-    word = words[at]
-    if word in _WISHES:
-        return at + 1 < len(words) and words[at + 1] in _TO
-    if word == "do":
-        return at + 1 < len(words) and words[at + 1] in _DOERS
-    return word in s.LEAD or (word.endswith("ly") and len(word) > 4 and word not in s.VERBS)
+def _verb(words: Sequence[str], start: int) -> int | None:
+    """Where the verb stands of a clause that begins at `start`."""
+    most = len(words)
+    for at in range(start, min(most, start + MOST_LEAD + 1)):
+        word = words[at]
+        is_lead = word in _MAY_LEAD or word[-2:] == "ly"
+        if is_lead and at < start + MOST_LEAD and _leads(word, words[at + 1] if at + 1 < most else ""):
+            continue
+        told = at > start and words[at - 1] in _TELLERS and word not in _WISHES
+        return at if word in _BEGIN and not told else None
+    return None
+
+
+def _leads(word: str, after: str) -> bool:
+    """Whether it may stand before a verb."""
+    if word in _ONLY_BEFORE:
+        return after in _ONLY_BEFORE[word]
+    return word in s.LEAD or (word[-2:] == "ly" and len(word) > 4 and word not in s.VERBS)
 
 
 def _ask(words: Sequence[str], at: int) -> Ask | None:
-    verb = " ".join(words[at : at + 2])
-    roles = s.VERBS.get(verb)
-    if roles is None and (far := s.PARTICLES.get(words[at], frozenset()).intersection(words[at + 1 : at + 7])):
-        verb = f"{words[at]} {min(far)}"
-        roles = s.VERBS.get(verb)
+    """The verb there: with the word after it, with its particle further on, alone."""
+    verb = words[at]
+    roles = s.VERBS.get(f"{verb} {words[at + 1]}") if verb in _TWO and at + 1 < len(words) else None
+    if roles is not None:
+        verb = f"{verb} {words[at + 1]}"
+    elif verb in s.PARTICLES and (far := s.PARTICLES[verb].intersection(words[at + 1 : at + 7])):
+        roles = s.VERBS.get(f"{verb} {min(far)}")
+        verb = verb if roles is None else f"{verb} {min(far)}"
     if roles is None:
-        verb = words[at]
         roles = s.VERBS.get(verb)
     if roles is None:
         return None

@@ -85,9 +85,25 @@ def _standing(systems: Sequence[str], reading: Reading) -> Iterator[Found]:
     """A system prompt that names several kinds of work says what may come, not what this is."""
     if reading.words <= SMALL_TALK and not reading.shapes:
         systems = [system for system in systems if "whatever" in system or "everything" in system]
-    found = [each for system in systems for each in _each(system)]
-    if len({name for name, _ in found}) == 1:
+    found = [each for system in systems for each in _known(system)]
+    if found and len({name for name, _ in found}) == 1:
         yield found[0]
+
+
+_KNOWN: dict[int, tuple[Found, ...]] = {}
+MOST_KNOWN = 256
+
+
+def _known(system: str) -> tuple[Found, ...]:
+    """What a system prompt says, remembered: clients send the same one with every request. By its hash, which is salted
+    anew in each process; what is kept holds nothing of it.
+    """
+    key = hash(system)
+    if key not in _KNOWN:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        _KNOWN[key] = tuple(_each(system))
+    return _KNOWN[key]
 
 
 def _each(system: str) -> Iterator[Found]:

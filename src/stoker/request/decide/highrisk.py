@@ -72,8 +72,8 @@ def _is_other(reading: Reading) -> bool:
 def _plans(reading: Reading) -> Iterator[tuple[str, ...]]:
     """What speaks for planning, rule by rule."""
     words = reading.words
-    work = words & s.WORK
-    private = words & s.PRIVATE
+    work = reading.telling & s.WORK
+    private = reading.telling & s.PRIVATE
     if private and len(work) <= len(private):
         return
     for ask in reading.asks:
@@ -107,7 +107,7 @@ def _plan_of(ask: Ask, reading: Reading, work: int) -> str | None:
     if (
         "design" in ask.roles
         and ask.verb in ("design", "redesign", "architect", "sketch", "entwirf", "diseña")
-        and (reading.words & s.DESIGNED)
+        and (reading.telling & s.DESIGNED)
     ):  # 3
         return ask.verb if ask.kind != "code" or ask.noun in s.DESIGNED else None
     coded = any(other.kind in ("code", "story") for other in reading.asks)
@@ -180,26 +180,31 @@ def _refactors(reading: Reading) -> tuple[str, ...] | None:
 
 
 def _breadth(reading: Reading, verbs: Sequence[str]) -> tuple[str, ...] | None:
-    if wide := min(reading.words & s.BREADTH, default=None) or _quantity(reading):  # 1
+    if wide := min(reading.telling & s.BREADTH, default=None) or _quantity(reading):  # 1
         return (f"word:{wide}",)
     is_large = any(verb not in _SMALL for verb in verbs)
     if is_large and (scope := _whole(reading)):  # 2
         return (f"word:{scope}",)
-    if phrase := shapes.WIDE.search(reading.prose.lower()):  # 3
-        return (f"word:{phrase.group()}",)
-    areas = reading.words & s.AREAS
+    if phrase := _wide(reading.prose.lower()):  # 3
+        return (f"word:{phrase}",)
+    areas = reading.telling & s.AREAS
     if len(areas) >= (2 if not reading.shapes and (is_large or _LARGE.intersection(verbs)) else 3):  # 4
         return _words(areas)
     if reading.paths >= 2:  # 5
         return (f"paths:{reading.paths}",)
     rebuilt = any("restructure" in s.VERBS.get(verb, ()) for verb in verbs)
-    if rebuilt and (scope := min(reading.words & s.STRUCTURE, default=None)):  # 6
+    if rebuilt and (scope := min(reading.telling & s.STRUCTURE, default=None)):  # 6
         return (f"word:{scope}",)
     return _moved(reading, verbs)  # 7
 
 
+def _wide(prose: str) -> str | None:
+    found = shapes.WIDE.search(prose) if any(map(prose.__contains__, shapes.WIDES)) else None
+    return found.group() if found else None
+
+
 def _moved(reading: Reading, verbs: Sequence[str]) -> tuple[str, ...] | None:
-    named = reading.words & s.FRAMEWORKS
+    named = reading.telling & s.FRAMEWORKS
     if named and _versions(reading) >= 2 and {"upgrade", "migrate"}.intersection(verbs):
         return _words(named)
     if reading.shapes or reading.paths:
@@ -227,7 +232,7 @@ def _is_narrow(ask: Ask) -> bool:
 
 def _is_one(reading: Reading) -> bool:
     """This function, only that file."""
-    if not (reading.words & s.ONE and reading.words & s.FEW):
+    if not (reading.telling & s.ONE and reading.telling & s.FEW):
         return False
     for sentence in reading.sentences:
         for at, word in enumerate(sentence[:-1]):
@@ -249,15 +254,15 @@ def _versions(reading: Reading) -> int:
 
 
 def _is_technical(reading: Reading) -> bool:
-    found = reading.words & s.TECHNICAL
-    if len(found) < len(reading.words & s.PRIVATE):
+    found = reading.telling & s.TECHNICAL
+    if len(found) < len(reading.telling & s.PRIVATE):
         return False
     return bool(found or reading.paths or reading.shapes or shapes.IDENTIFIER.search(reading.prose))
 
 
 def _quantity(reading: Reading) -> str | None:
     """Every component, all of our classes, the whole project: the scope."""
-    if not (reading.words & s.SCOPE or "everything" in reading.words):
+    if not (reading.telling & s.SCOPE or "everything" in reading.words):
         return None
     for sentence in reading.sentences:
         for at, word in enumerate(sentence[:-1]):
@@ -270,7 +275,7 @@ def _quantity(reading: Reading) -> str | None:
 
 
 def _whole(reading: Reading) -> str | None:
-    if not reading.words & s.WHOLE:
+    if not reading.telling & s.WHOLE:
         return None
     for sentence in reading.sentences:
         for at, word in enumerate(sentence[:-1]):

@@ -26,13 +26,13 @@ MOST_PLAIN_WORDS = 28
 def review(reading: Reading) -> str | None:
     """1. A judgement of something technical is asked for. 2. Words of reviewers beside code, and no change."""
     changes = [ask for ask in reading.asks if "fix" in ask.roles]
-    technical = bool(reading.shapes & CODE_SHAPES) or bool(reading.words & s.REVIEWED)
+    technical = bool(reading.shapes & CODE_SHAPES) or bool(reading.telling & s.REVIEWED)
     for ask in reading.asks:
-        if "review" in ask.roles and technical and (ask.verb not in _LOOSE or reading.words & s.REVIEW_HINT):  # 1
+        if "review" in ask.roles and technical and (ask.verb not in _LOOSE or reading.telling & s.REVIEW_HINT):  # 1
             return f"ask:{ask.verb}"
-    hints = reading.words & s.REVIEW_HINT
+    hints = reading.telling & s.REVIEW_HINT
     if (
-        hints and not changes and (reading.shapes & CODE_SHAPES or (len(hints) >= 2 and reading.words & s.REVIEWED))
+        hints and not changes and (reading.shapes & CODE_SHAPES or (len(hints) >= 2 and reading.telling & s.REVIEWED))
     ):  # 2
         return None if _makes(reading, "story") else f"word:{min(hints)}"
     return None
@@ -73,7 +73,7 @@ _INPUTS = s.words("string array list tree number integer strings integers graph 
 
 
 def _language(reading: Reading) -> bool:
-    return bool(reading.words & s.LANGUAGES_OF_CODE)
+    return bool(reading.telling & s.LANGUAGES_OF_CODE)
 
 
 def code_edit(reading: Reading) -> str | None:
@@ -82,7 +82,9 @@ def code_edit(reading: Reading) -> str | None:
     for ask in reading.asks:
         if "translate" in ask.roles and not _is_of_code(reading):
             continue
-        if "fix" in ask.roles and (shaped or reading.paths or ask.kind == "code" or reading.words & s.CODE_WORDS):  # 1
+        if "fix" in ask.roles and (
+            shaped or reading.paths or ask.kind == "code" or reading.telling & s.CODE_WORDS
+        ):  # 1
             return f"ask:{ask.verb}"
     if "error" in reading.shapes:  # 2
         return "shape:error"
@@ -108,25 +110,30 @@ def multilingual(reading: Reading) -> str | None:
     for ask in reading.asks:
         if "translate" in ask.roles and not _is_of_code(reading):  # 1
             return f"ask:{ask.verb}"
-    if not reading.prose.isascii():
-        other = sum(1 for char in reading.prose if char > "\u036f" and char.isalpha())
-        if other * 3 > len(reading.prose):  # 2
-            return "shape:script"
-    foreign = reading.words & s.FOREIGN
-    accents = sum(1 for word in reading.words if not word.isascii())
+    if not reading.prose.isascii() and _is_of_another_script(reading.prose):  # 2
+        return "shape:script"
+    foreign = reading.telling & s.FOREIGN
+    accents = 0 if reading.prose.isascii() else sum(1 for word in reading.words if not word.isascii())
     if len(foreign) >= 2 and not reading.words & s.ENGLISH:  # 3
         return "shape:foreign"
     if len(foreign) + min(accents, 3) >= 3 and 2 * len(foreign) + accents > 2 * len(reading.words & s.ENGLISH):  # 3
         return "shape:foreign"
-    if reading.words & s.LANGUAGES and reading.words & s.SPEAKING:  # 4
-        return f"word:{min(reading.words & s.SPEAKING)}"
+    if reading.telling & s.LANGUAGES and reading.telling & s.SPEAKING:  # 4
+        return f"word:{min(reading.telling & s.SPEAKING)}"
     return None
+
+
+def _is_of_another_script(prose: str) -> bool:
+    """Whether more than a third are letters that are neither Latin nor marks on them; each takes two bytes or more."""
+    if 3 * (len(prose.encode("utf-8", "surrogatepass")) - len(prose)) <= len(prose):
+        return False
+    return 3 * sum(1 for char in prose if char > "\u036f" and char.isalpha()) > len(prose)
 
 
 def json_extract(reading: Reading) -> str | None:
     """JSON is asked for, or fields as an object; code that reads JSON is not it."""
     named = "json" in reading.words or "structured" in reading.words
-    if not (named or shapes.OBJECT.search(reading.prose)):
+    if not (named or _shows_object(reading.prose)):
         return None
     if any(ask.kind in ("code", "story") and "code" in ask.roles for ask in reading.asks):
         return None
@@ -134,6 +141,10 @@ def json_extract(reading: Reading) -> str | None:
         if "extract" in ask.roles:
             return f"ask:{ask.verb} json"
     return "word:json" if named and ("please" in reading.words or "output" in reading.words) else None
+
+
+def _shows_object(prose: str) -> bool:
+    return ("{" in prose or "[" in prose) and shapes.OBJECT.search(prose) is not None
 
 
 def summarise(reading: Reading) -> str | None:
@@ -149,6 +160,8 @@ def summarise(reading: Reading) -> str | None:
         return None
     if _makes(reading, "summary"):  # 2
         return "ask:summary"
+    if _SHORTLY.isdisjoint(reading.words):
+        return None
     early = {word for sentence in reading.sentences[:2] for word in sentence[:8]}
     if early & s.SUMMARY_WORDS:
         return f"word:{min(early & s.SUMMARY_WORDS)}"
@@ -162,6 +175,10 @@ def summarise(reading: Reading) -> str | None:
     ):
         return "word:points"
     return None
+
+
+_SHORTLY = s.SUMMARY_WORDS | {"points", "shorter", "version", "sentence", "takeaways"}
+"""Without any of these there is none of what is asked of the first words."""
 
 
 def creative(reading: Reading) -> str | None:
@@ -194,14 +211,15 @@ def reasoning(reading: Reading) -> str | None:
     for ask in reading.asks:
         if "prove" in ask.roles and ask.verb != "argue" and "me" not in reading.words:  # 1
             return f"ask:{ask.verb}"
-    if strong := reading.words & s.PUZZLE_STRONG:  # 2
+    if strong := reading.telling & s.PUZZLE_STRONG:  # 2
         return f"word:{min(strong)}"
-    if shapes.SERIES.search(reading.prose[-MOST_SERIES:]):  # 3
+    tail = reading.prose[-MOST_SERIES:]
+    if tail.count(",") >= 3 and shapes.SERIES.search(tail):  # 3
         return "shape:series"
     if "if" in reading.words and len(reading.words & _QUANTIFIERS) >= 2 and "?" in reading.prose:  # 4
         return "word:if"
-    weak = reading.words & s.PUZZLE
-    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.words & s.THOUGHT) >= 4 else None
+    weak = reading.telling & s.PUZZLE
+    return f"word:{min(weak)}" if weak and 2 * len(weak) + len(reading.telling & s.THOUGHT) >= 4 else None
 
 
 def math_short(reading: Reading) -> str | None:
@@ -212,13 +230,13 @@ def math_short(reading: Reading) -> str | None:
     if not count:
         return None
     numbers = len(shapes.DIGITS.findall(reading.prose))
-    named = reading.words & s.MATH_WORDS
+    named = reading.telling & s.MATH_WORDS
     if (named or count <= MOST_SUM_WORDS or numbers >= 3) and shapes.ARITHMETIC.search(reading.prose[:MOST_SUM]):  # 1
         return "shape:arithmetic"
     if count <= MOST_PLAIN_WORDS and named and (numbers or len(named) >= 2):  # 2
         return f"word:{min(named)}"
-    if count <= MOST_PLAIN_WORDS and reading.words & s.MATH_SURE:  # 3
-        return f"word:{min(reading.words & s.MATH_SURE)}"
+    if count <= MOST_PLAIN_WORDS and reading.telling & s.MATH_SURE:  # 3
+        return f"word:{min(reading.telling & s.MATH_SURE)}"
     return None
 
 
@@ -226,7 +244,7 @@ _QUANTIFIERS = s.words("all some no every none must")
 
 
 def bare_math(reading: Reading) -> str | None:
-    sure = reading.words & s.MATH_SURE
+    sure = reading.telling & s.MATH_SURE
     few = sum(len(sentence) for sentence in reading.sentences) <= MOST_SURE_WORDS
     return f"word:{min(sure)}" if sure and few else None
 

@@ -11,8 +11,12 @@ FENCE = "```"
 DIFF = re.compile(
     r"^(?:diff --git |@@ -\d|--- a/|\+\+\+ b/|[-+] {0,12}[a-z_]\w* ?[:=({.]|[-+](?:import|const|def|func) )", re.M
 )
+DIFFS = "d@-+"
+"""With which a line begins that DIFF finds."""
+CHANGE = re.compile(r"\n(?:[-+]|@@)")
+"""Where the text itself does not begin like one, DIFF is looked for only if this is found."""
 LINE = re.compile(
-    r"[ \t]{0,40}(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
+    r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
     r"let \w|var \w|public |private |return[ ;]|if ?\(|for ?\(|while ?\(|#include|SELECT |FROM \w|"
     r"apiVersion:|@\w{2,40}$|"
@@ -20,13 +24,18 @@ LINE = re.compile(
 )
 """How a line of code begins. In prose, too, a line may: what it says is kept where it reads as a sentence."""
 MARK = re.compile(
-    r"[;{](?=\n|$)|\(\w{0,40}\)[:;.{ ]?(?=\n|$)|= \[\]|=> |\);|</\w{1,20}>|/>|==|!= |&&|"
-    r"\.\w{1,30}\(|\(\w?\) ?\{|:= |\]\((?=\n|$)"
-    r"|SELECT .{1,80} FROM |ALTER TABLE |DELETE FROM "
+    r"[;{(=)</!&.:\]SAD](?:"
+    r"(?<=[;{])(?=\n|$)|(?<=\()(?:\w{0,40}\)[:;.{ ]?(?=\n|$)|\w?\) ?\{)|(?<==)(?: \[\]|> |=)|(?<=\));|"
+    r"(?<=<)/\w{1,20}>|(?<=/)>|(?<=!)= |(?<=&)&|(?<=\.)\w{1,30}\(|(?<=:)= |(?<=\])\((?=\n|$)|"
+    r"(?<=S)ELECT .{1,80} FROM |(?<=A)LTER TABLE |(?<=D)ELETE FROM )"
 )
-"""What only code holds. Each branch begins with a character that prose rarely holds, so a search skips prose."""
-MARKS = ("(", "{", "=", ";", "</", "/>", "&&", "SELECT ", "ALTER TABLE ", "DELETE FROM ")
-"""One of these is in all that MARK finds, ..."""
+"""What only code holds. It begins with a set of characters, and each branch says which it is of: a search skips
+to the next of them, ten times as fast as one that tries each branch at each character.
+"""
+MARKS = ("{", "=", ";", "<", ">", "&")
+SQL = ("SELECT ", "ALTER TABLE ", "DELETE FROM ")
+CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
+"""One of MARKS, of SQL or a CALL is in all that MARK finds, ..."""
 ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
 """... and one of these in all that ERROR finds."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
@@ -46,4 +55,12 @@ WIDE = re.compile(
     r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|"
     r"dependents|implementations))\b"
 )
-IDENTIFIER = re.compile(r"`|[a-z]_[a-z]|[a-z][A-Z][a-z]|\w\(\)|::|->|\w/\w{2,}/")
+WIDES = (
+    "to end", "to-end", "through", "by file", "scale", "across the", "over the", "by one", "and replace", "to bottom",
+    "and its", "and their",
+)  # fmt: skip
+"""One of these is in all that WIDE finds."""
+IDENTIFIER = re.compile(
+    r"[`_A-Z(:/-](?:(?<=`)|(?<=[a-z]_)(?=[a-z])|(?<=[a-z][A-Z])(?=[a-z])|(?<=\w\()\)|(?<=:):|(?<=-)>|(?<=\w/)\w{2,}/)"
+)
+"""snake_case, camelCase, call(), a::b, a->b, a/bc/; begins with a set, as MARK does."""

@@ -335,3 +335,10 @@ SMALL_TALK = words(
     "hi hello hey thanks thank you you're a star good morning evening night afternoon bye ok okay lol cool great "
     "nice yes no there :) thx cheers perfect awesome a-star welcome sorry"
 )
+
+TELLING = frozenset[str]().union(
+    NOUNS, WORK, PRIVATE, DESIGNED, BREADTH, SCOPE, STRUCTURE, LANGUAGES_OF_CODE, CODE_WORDS, AREAS, WHOLE, FRAMEWORKS,
+    TECHNICAL, ONE, FEW, REVIEWED, REVIEW_HINT, LANGUAGES, SPEAKING, FOREIGN, MATH_SURE, MATH_WORDS, PUZZLE,
+    PUZZLE_STRONG, THOUGHT,
+)  # fmt: skip
+"""What is in any table that the rules ask of a whole text: what is in none of them is looked up once."""

@@ -25,6 +25,16 @@ class Never(NamedTuple):
     reason: str
 
 
+def fits(target: Seat) -> bool:
+    """Whether it can run beside everything that is there."""
+    return _missing(target) <= 0
+
+
+def _missing(target: Seat) -> int:
+    room = target.room
+    return room.used + target.weight - room.budget
+
+
 def victims_for(target: Seat) -> Victims | Later | Never:
     """Who must stop so that `target` fits its slot's budget.
 
@@ -33,8 +43,7 @@ def victims_for(target: Seat) -> Victims | Later | Never:
     3. enough by stopping ready residents       -> the cheapest of them
     4. otherwise something is on its way in or out -> Later
     """
-    room = target.room
-    missing = room.used + target.weight - room.budget
+    room, missing = target.room, _missing(target)
     if missing <= 0:
         return Victims(())  # 1
     pins = [s for s in room.seats if s.serve.keep_loaded and s is not target and s.phase is not Phase.STOPPED]
