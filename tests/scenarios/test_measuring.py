@@ -117,9 +117,9 @@ def test_a_role_only_first_chunk_does_not_stop_the_clock_and_an_error_frame_afte
 
     def break_one() -> None:
         poll(lambda: asked(plane, "slow") - before == 6, "five are there, one of them the very first, two the warm-up")
-        plane.scripted("slow", error_event_after=2)
+        plane.scripted("slow", error_event_after=2, gap=0.1)  # what comes before it is on its way to the client by then
         poll(lambda: asked(plane, "slow") - before == 7, "the next one came")
-        plane.scripted("slow", error_event_after=None)
+        plane.scripted("slow", error_event_after=None, gap=0.0)
 
     helper = threading.Thread(target=break_one)
     helper.start()
