@@ -65,6 +65,7 @@ def outcomes(run: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["outcome"] for one in run["findings"]}
 
 
+@pytest.mark.heavy
 def test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it() -> None:
     with with_ember() as plane:
         code, out, told = said(plane, "gate", "ember", "--for", "coder")
@@ -147,6 +148,7 @@ conditions = ["context >= 4096"]
 """
 
 
+@pytest.mark.heavy
 def test_a_context_search_counts_for_the_serve_whatever_limit_it_runs_with() -> None:
     with running(llama("m", context=512), LONG) as plane:
         command = f"stoker eval context m --config {plane.config}"

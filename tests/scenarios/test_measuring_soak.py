@@ -75,6 +75,7 @@ def answered_wrongly_once(plane: Plane) -> None:
     plane.scripted("a", answers=said("fine"), first_event_after=0.0)
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(90)
 def test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine(weights: Path) -> None:
     with running(measured(weights)) as plane:
@@ -115,6 +116,7 @@ def test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine(weigh
         assert [entry["id"] for entry in json.loads(out)] == [told["id"]]
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(90)
 def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
     with running(measured(weights)) as plane:

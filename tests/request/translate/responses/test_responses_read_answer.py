@@ -545,7 +545,7 @@ PAYLOADS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(PAYLOADS, max_size=12))
 def test_whatever_comes_nothing_is_raised_and_events_keep_their_grammar(payloads: list[Payload]) -> None:
     reader = AnswerReader(Losses())
