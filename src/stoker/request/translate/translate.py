@@ -263,6 +263,8 @@ class AnswerTranslator:
     def _unmuted(self, events: Iterable[Event], muted: set[int]) -> Iterable[Event]:
         """Of a reply with which an answer goes on: its calls, its end, and what it cost."""
         for event in events:
+            if self.rejected is not None:
+                return
             match event:
                 case Began(tokens=tokens):
                     if tokens is not None:

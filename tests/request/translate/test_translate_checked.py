@@ -1,0 +1,175 @@
+"""Answers that are looked at on their way: held back, gone on with, or only watched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from stoker.domain.answer import Answer, Closed, Event, Finished, Grew, Kind, Opened, Stop
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.request.translate.dialogue import Asked
+from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.thinking import Signer
+from stoker.request.translate.tidy import is_plain
+from stoker.request.translate.traits import Traits
+from stoker.request.translate.translate import REJECTED, AnswerTranslator, read_prompt, write_prompt
+from stoker.request.translate.watched import Watched
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+SIGNER = Signer((b"k" * 32,))
+
+
+class Strict:
+    """Fails at a call of `wrong`, and lets nothing out from then on."""
+
+    def __init__(self) -> None:
+        self.is_failed = False
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        self.is_failed = self.is_failed or (isinstance(event, Opened) and event.name == "wrong")
+        return () if self.is_failed else (event,)
+
+    def judge(self, answer: Answer) -> None:
+        self.is_failed = any(getattr(block, "name", "") == "wrong" for block in answer.blocks)
+
+    def told(self) -> tuple[str, ...]:
+        return ("unknown_tool",) if self.is_failed else ()
+
+
+def translator(check: Strict | None) -> AnswerTranslator:
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
+    prompt, losses = read_prompt(Dialect.CHAT, json.dumps(body).encode())
+    written = write_prompt(prompt, losses, Traits(Dialect.CHAT), SIGNER)
+    return AnswerTranslator(Dialect.CHAT, written, Asked(prompt, "req", 1, SIGNER, "m"), (), check)
+
+
+def piece(finish: str | None = None, **delta: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return b"data: %b\n\n" % json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode()
+
+
+def a_call(name: str, index: int = 0) -> list[dict[str, Any]]:
+    return [{"index": index, "id": f"call_{name}", "type": "function", "function": {"name": name, "arguments": "{}"}}]
+
+
+def usage(prompt: int, completion: int) -> bytes:
+    counted = {"prompt_tokens": prompt, "completion_tokens": completion}
+    return b"data: %b\n\n" % json.dumps({"id": "c", "choices": [], "usage": counted}).encode()
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def test_what_is_wrong_is_not_let_out_and_what_came_before_it_is() -> None:
+    answer = translator(Strict())
+    out = answer.feed(piece(content="let me see"))
+    assert b"let me see" in out
+    assert (answer.rejected, answer.error) == (None, None)
+    assert answer.feed(piece(tool_calls=a_call("wrong"))).count(b"wrong") == 0
+    assert answer.rejected is not None
+    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+    assert "unknown_tool" in answer.rejected.message
+
+
+def test_usage_counts_also_of_what_is_not_let_out() -> None:
+    answer = translator(Strict())
+    answer.feed(piece(tool_calls=a_call("wrong")) + piece("tool_calls") + usage(9, 4) + DONE)
+    assert (answer.usage.input, answer.usage.output) == (9, 4)
+    assert not answer.is_meaningful
+
+
+def test_a_whole_answer_is_judged_before_it_is_written() -> None:
+    def whole(name: str) -> bytes:
+        message = {"role": "assistant", "content": None, "tool_calls": a_call(name)}
+        choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+        return translator(Strict()).whole(json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode())
+
+    assert b'"look"' in whole("look")
+    with pytest.raises(UpstreamError, match="unknown_tool"):
+        whole("wrong")
+
+
+def test_an_answer_goes_on_with_the_calls_of_another_reply_and_nothing_else_of_it() -> None:
+    answer = translator(Strict())
+    answer.feed(piece(content="let me see") + piece(tool_calls=a_call("wrong")))
+    assert answer.can_go_on
+    answer.go_on(Strict())
+    assert (answer.rejected, answer.error, answer.is_meaningful) == (None, None, False)
+    early = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":0}}\n\n'
+    out = answer.feed(early + piece(content="sorry") + piece(tool_calls=a_call("look")))
+    out += answer.feed(piece("tool_calls") + usage(20, 6) + DONE)
+    assert (b"sorry" in out, b'"look"' in out, out.count(b'"finish_reason":"tool_calls"')) == (False, True, 1)
+    assert (answer.usage.input, answer.usage.output) == (20, 6)
+    assert answer.has_ended()
+    assert not answer.can_go_on, "a call went out"
+
+
+def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
+    answer = translator(Strict())
+    answer.feed(piece(content="let me see") + piece(tool_calls=a_call("wrong")))
+    answer.go_on(None)
+    out = answer.feed(piece(content="never mind") + piece("stop") + DONE)
+    assert (out.count(b"never mind"), out.count(b'finish_reason":"stop')) == (0, 0)
+    assert answer.rejected is not None
+    assert (answer.rejected.code, answer.error) == (REJECTED, {})
+
+
+def test_nothing_can_go_on_before_it_has_begun() -> None:
+    assert not translator(None).can_go_on
+
+
+def test_the_numbers_of_blocks_go_on_too() -> None:
+    sequence = Sequence(2)
+    assert sequence.is_idle
+    (opened,) = sequence.feed(Opened(0, Kind.TEXT))
+    assert isinstance(opened, Opened)
+    assert (opened.at, sequence.is_idle) == (2, False)
+    sequence.feed(Opened(1, Kind.CALL))
+    sequence.feed(Grew(1, "{}"))
+    assert [type(event) for event in sequence.feed(Finished(Stop.END))] == [Closed, Opened, Grew, Closed, Finished]
+    assert sequence.is_idle
+
+
+# -- watched ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_watched_passes_byte_for_byte() -> None:
+    check = Strict()
+    watched = Watched(Dialect.CHAT, False, check)
+    data = piece(role="assistant") + piece(content="x") + piece(tool_calls=a_call("wrong")) + b"data: 7\n\n"
+    assert watched.feed(data) == data
+    assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
+    end = piece("stop") + usage(3, 2) + DONE
+    assert watched.feed(end) + watched.rest() == end
+    assert (watched.has_ended(), watched.number()) == (True, 0)
+    assert (watched.usage.input, watched.usage.output) == (3, 2)
+    assert (check.is_failed, watched.told()) == (True, b"")
+
+
+def test_a_whole_answer_that_is_watched_is_the_serves_own() -> None:
+    check = Strict()
+    watched = Watched(Dialect.CHAT, False, check)
+    message = {"role": "assistant", "content": None, "tool_calls": a_call("wrong")}
+    document = {"choices": [{"message": message}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    body = json.dumps(document, indent=1).encode()
+    assert (watched.whole(body), check.is_failed, watched.usage.input) == (body, True, 3)
+    assert Watched(Dialect.CHAT, False, Strict()).whole(b"[]") == b"[]"
+    refused = watched.refusal(400, b'{"error":{"message":"no"}}', b"")
+    assert refused.status == 400
+    watched.is_meaningful = True
+    assert watched.is_meaningful
+
+
+@pytest.mark.parametrize(
+    ("dialect", "local", "plain"),
+    [
+        (Dialect.CHAT, True, True), (Dialect.MESSAGES, True, False), (Dialect.RESPONSES, True, True),
+        (Dialect.CHAT, False, True), (Dialect.MESSAGES, False, False), (Dialect.RESPONSES, False, False),
+    ],
+)  # fmt: skip
+def test_who_never_needs_a_look_into_a_body(dialect: Dialect, local: bool, plain: bool) -> None:
+    assert is_plain(Traits(dialect, local=local)) is plain
