@@ -118,6 +118,17 @@ def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
     assert (answer.rejected.code, answer.error) == (REJECTED, {})
 
 
+def test_what_the_other_reply_counts_at_its_beginning_is_taken_over() -> None:
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
+    prompt, losses = read_prompt(Dialect.CHAT, json.dumps(body).encode())
+    written = write_prompt(prompt, losses, Traits(Dialect.MESSAGES), SIGNER)
+    answer = AnswerTranslator(Dialect.MESSAGES, written, Asked(prompt, "req", 1, SIGNER, "m"))
+    answer.go_on(None)
+    message = {"id": "m", "model": "m", "usage": {"input_tokens": 7, "output_tokens": 1}}
+    answer.feed(b"data: %b\n\n" % json.dumps({"type": "message_start", "message": message}).encode())
+    assert answer.usage.input == 7
+
+
 def test_nothing_can_go_on_before_it_has_begun() -> None:
     assert not translator(None).can_go_on
 

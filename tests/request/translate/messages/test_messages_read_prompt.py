@@ -517,3 +517,9 @@ def test_a_long_conversation_costs_linear_time() -> None:
     began = time.process_time()
     assert len(read_prompt(body, Losses()).turns[0].blocks) == 80_000
     assert time.process_time() - began < 10
+
+
+def test_what_a_tool_gave_is_text_or_a_list_and_no_object() -> None:
+    block = {"type": "tool_result", "tool_use_id": "t1", "content": {"type": "text", "text": "x"}}
+    error = refused(messages=[{"role": "user", "content": [block]}])
+    assert (error.code, error.param) == ("bad_field", "messages[0].content[0].content")

@@ -223,3 +223,11 @@ def test_an_unknown_field_is_a_loss() -> None:
 def test_a_body_that_is_none_is_a_client_error(body: bytes) -> None:
     with pytest.raises(ClientError):
         read_prompt(body, Losses())
+
+
+def test_arguments_that_are_no_utf8_are_refused_by_their_place() -> None:
+    call = b'{"function":{"name":"f","arguments":{"a":"\xff"}}}'
+    body = b'{"model":"m","messages":[{"role":"assistant","content":"","tool_calls":[' + call + b"]}]}"
+    with pytest.raises(ClientError) as raised:
+        read_bytes(body)
+    assert raised.value.code == "bad_json"

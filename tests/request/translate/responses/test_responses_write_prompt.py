@@ -444,3 +444,9 @@ def test_the_request_is_one_by_the_official_sdk(serve: Traits) -> None:
     del document["stream"]
     found: Any = TypeAdapter(ResponseCreateParamsNonStreaming).validate_python(document)
     assert found["instructions"] == "be brief"
+
+
+def test_a_service_tier_of_another_vendor_is_left_out_by_name() -> None:
+    prompt = asked(Turn(Role.USER, [Text("hi")]), dialect=Dialect.MESSAGES, settings={"service_tier": "auto"})
+    out, losses = write(prompt)
+    assert ("service_tier" in out, losses) == (False, ["service_tier"])
