@@ -133,10 +133,7 @@ def _arguments(raw: Raw, where: str) -> str:
         return shaped(_string, text, where)
     if text[:1] != b"{":
         raise ClientError(f"'{where}' must be an object", code="bad_field", param=where)
-    try:
-        return text.decode()
-    except UnicodeDecodeError:
-        raise ClientError(f"'{where}' is not valid UTF-8", code="bad_json", param=where) from None
+    return text.decode()  # the whole body was found to be UTF-8 before
 
 
 def _tool(function: _Function) -> Tool:
