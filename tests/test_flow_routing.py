@@ -10,6 +10,7 @@ import pytest
 
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
 from stoker.domain.routing import Breaker, Router
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import Outline, Source, Task
@@ -361,3 +362,34 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
     talk.reply({"input_tokens": 12})
     reply = await client.reply()
     assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"input_tokens": 12}, "cheap")
+
+
+@story(SMALL, LARGE)
+async def test_a_reload_that_takes_a_tier_out_leaves_the_requests_that_are_under_way_alone(stage: Stage) -> None:
+    routing = route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto"))
+    talk = await stage.asked()
+    routing.configure(Router((Tier("other", "large", cloud=True),)), [LARGE])
+    talk.reply({}, "500 Internal Server Error")
+    talk = await stage.asked()
+    assert talk.json()["model"] == "large-1"
+    talk.reply(whole())
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-tier")) == (200, "dear")
+    decision = await sealed(stage)
+    assert decision.candidates == [Candidate("small", "upstream_error"), Candidate("large")]
+
+
+@story(SMALL, LARGE)
+async def test_new_settings_of_the_breaker_count_from_the_reload_on(stage: Stage) -> None:
+    routing = route(stage)
+    tiers = routing.router.tiers
+    routing.on_error("cheap", UpstreamError("x"))
+    routing.configure(Router(tiers, breaker=routing.router.breaker), stage.serves)
+    routing.on_error("cheap", UpstreamError("x"))
+    assert routing.state("cheap") == "open", "the same settings: what was counted still counts"
+    routing.configure(Router(tiers, breaker=Breaker(failures=1)), stage.serves)
+    assert routing.state("cheap") == "closed"
+    routing.on_error("cheap", UpstreamError("x"))
+    assert routing.state("cheap") == "open"

@@ -62,15 +62,18 @@ class Chooser:
         plan = self._plan(call, caller, routing, endpoint, top, body)
         decision = call.decision
         decision.routed = routed = routing.record(plan)
-        dropped = [Candidate(routing.tier(one.tier).serve, one.code) for one in plan.dropped]
+        named = {tier.name: tier.serve for tier in routing.router.tiers}  # a reload may change them meanwhile
+        serves = {step.tier.name: routing.serve(step.tier) for step in plan.steps}
+        dropped = [Candidate(named[one.tier], one.code) for one in plan.dropped]
         decision.candidates = list(dropped)
         if not plan.steps:
             raise ClientError(plan.refusal(), code="no_tier", status=403, param="model")
         for step in plan.steps:
-            serve = routing.serve(step.tier)
+            serve = serves[step.tier.name]
+            assert serve is not None, "who is not configured is no step"
             attempt = Attempt(step.tier.name)
             routed.attempts.append(attempt)
-            failed = [Candidate(routing.tier(one.tier).serve, one.outcome) for one in routed.attempts[:-1]]
+            failed = [Candidate(named[one.tier], one.outcome) for one in routed.attempts[:-1]]
             decision.candidates = [*dropped, *failed, Candidate(serve.name)]
             decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
             began = self._now()

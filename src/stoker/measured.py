@@ -63,7 +63,7 @@ class Measured:
             return
         routing.fingerprints.clear()
         for tier in routing.router.tiers:
-            serve = routing.serve_of(tier)
+            serve = routing.serve(tier)
             last = self._last.get(tier.serve)
             if serve is not None and last is not None and last.launch == self._launch(serve):
                 routing.fingerprints[tier.serve] = Fingerprint(last.identity, last.execution)
@@ -93,11 +93,12 @@ class Measured:
         for attempt in routed.attempts:
             if routing is None or not attempt.checked:
                 continue
-            key = attempt.tier, routed.task
-            if self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings)) and key in routing.rows:
+            key, tier = (attempt.tier, routed.task), routing.tier(attempt.tier)
+            alarm = self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings))
+            if alarm is not None and tier is not None and key in routing.rows:
                 routing.suspects.add(key)
                 text = f"its answers to {routed.task} fail more often than they did: stoker eval calibrate"
-                self._note("drift", routing.tier(attempt.tier).serve, text)
+                self._note("drift", tier.serve, text)
 
     async def close(self) -> None:
         tasks = list(self._looking.values())

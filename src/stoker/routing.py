@@ -56,7 +56,9 @@ class Asking(NamedTuple):
 
 
 class Routing:
-    """One per configuration; `rows` and breakers are carried on by `reconfigure`."""
+    """What is known of tiers outlives their configuration: `configure` keeps it. A request under way may speak of a tier
+    that a reload has taken out since: nothing is kept of that one.
+    """
 
     def __init__(
         self,
@@ -78,10 +80,12 @@ class Routing:
         self._now = now
         self._classify = classify
         self._breakers: dict[str, Breaker] = {}
+        self.router = router
         self.configure(router, serves)
 
     def configure(self, router: Router, serves: Iterable[Serve]) -> None:
         """A new configuration; what is known of tiers that are still there stays."""
+        same = router.breaker == self.router.breaker
         self.router = router
         self._own = [(one.name, _any_of(one.words)) for one in router.classes if one.words]
         self._serves = {serve.name: serve for serve in serves}
@@ -90,7 +94,9 @@ class Routing:
         self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self._known}}
         setting = router.breaker
         self._breakers = {
-            tier.name: self._breakers.get(tier.name) or Breaker(setting.failures, setting.window, setting.cool_down)
+            tier.name: self._breakers[tier.name]
+            if same and tier.name in self._breakers
+            else Breaker(setting.failures, setting.window, setting.cool_down)
             for tier in router.tiers
         }
 
@@ -102,15 +108,12 @@ class Routing:
     def takes(self, model: str) -> bool:
         return model in self._names
 
-    def tier(self, name: str) -> Tier:
-        return self._tiers[name]
+    def tier(self, name: str) -> Tier | None:
+        return self._tiers.get(name)
 
-    def serve_of(self, tier: Tier) -> Serve | None:
-        """None: it was removed from the configuration just now."""
+    def serve(self, tier: Tier) -> Serve | None:
+        """None: it is not configured any more."""
         return self._serves.get(tier.serve)
-
-    def serve(self, tier: Tier) -> Serve:
-        return self._serves[tier.serve]
 
     def task(self, seen: Outline, model: str, declared: str | None) -> Task:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
@@ -244,16 +247,19 @@ class Routing:
             routed.tier, routed.verdict, routed.verify = step.tier.name, step.verdict.value, step.verify.value
 
     def on_sent(self, tier: str) -> None:
-        self._breakers[tier].on_sent(self._now())
+        if (breaker := self._breakers.get(tier)) is not None:
+            breaker.on_sent(self._now())
 
     def on_served(self, tier: str) -> None:
         """It answered, be it the caller's fault that the answer is a refusal."""
-        self._breakers[tier].on_served(self._now())
+        if (breaker := self._breakers.get(tier)) is not None:
+            breaker.on_served(self._now())
 
     def on_error(self, tier: str, error: StokerError) -> None:
         """1. its own fault  2. a caller's error, or a wrong answer: it is well  3. busy, or ended by us: no sign"""
         if isinstance(error, UpstreamError | StartFailed) and error.code != REJECTED:
-            self._breakers[tier].on_fault(self._now())  # 1
+            if (breaker := self._breakers.get(tier)) is not None:
+                breaker.on_fault(self._now())  # 1
         elif isinstance(error, ClientError) or error.code == REJECTED:
             self.on_served(tier)  # 2
 
