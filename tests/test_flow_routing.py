@@ -11,7 +11,7 @@ import pytest
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.routing import Breaker, Router
+from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
@@ -37,7 +37,7 @@ def route(
         Tier("cheap", "small", verify=verify),
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=Verify.OFF),
     )
-    router = {"breaker": Breaker(failures=2, window=30.0, cool_down=60.0), **router}
+    router = {"breaker": BreakerLimits(failures=2, window=30.0, cool_down=60.0), **router}
     sees = Residency(stage.conductor.scheduler.seats)
     stage.flow.routing = Routing(Router(tiers, **router), stage.serves, rows or {}, sees, LoopClock().now, classify)
     return stage.flow.routing
@@ -389,7 +389,7 @@ async def test_new_settings_of_the_breaker_count_from_the_reload_on(stage: Stage
     routing.configure(Router(tiers, breaker=routing.router.breaker), stage.serves)
     routing.on_error("cheap", UpstreamError("x"))
     assert routing.state("cheap") == "open", "the same settings: what was counted still counts"
-    routing.configure(Router(tiers, breaker=Breaker(failures=1)), stage.serves)
+    routing.configure(Router(tiers, breaker=BreakerLimits(failures=1)), stage.serves)
     assert routing.state("cheap") == "closed"
     routing.on_error("cheap", UpstreamError("x"))
     assert routing.state("cheap") == "open"

@@ -6,13 +6,10 @@ from collections.abc import Iterable
 
 from stoker.domain.answer import Answer, Event
 from stoker.domain.prompt import Prompt
-from stoker.domain.tier import Verify
+from stoker.domain.tier import HOLDING, Verify
 from stoker.request.verify.expect import Expectation
 from stoker.request.verify.finding import Finding
 from stoker.request.verify.verifier import Verifier, whole
-
-HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
-
 
 OF_CALLS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
 """What is wrong with a call alone: the text before it may stand."""
@@ -35,7 +32,7 @@ class Checked:
 
     @property
     def is_failed(self) -> bool:
-        return self._mode in HOLDING and self.is_wrong
+        return self._verifier.is_failed or (bool(self._whole) and self._mode in HOLDING and self.is_wrong)
 
     @property
     def is_wrong(self) -> bool:

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from stoker.call import Call
-from stoker.checking import HOLDING, OF_CALLS, Checked
+from stoker.checking import OF_CALLS, Checked
 from stoker.domain.decision import Attempt, Candidate
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.routing import HEADER
 from stoker.domain.serve import Serve
-from stoker.domain.tier import Verify
+from stoker.domain.tier import HOLDING, Verify
 from stoker.request.accept.door import Caller
 from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top

@@ -28,10 +28,10 @@ async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerpr
     """Weights are hashed once, on a thread: a second per gigabyte or so. Raises NoEntry."""
     told = await ask(address)
 
-    def hashed() -> dict[str, str]:
-        return marks.Digests(state).of(marks.files(serve))
+    def made() -> Fingerprint:
+        return marks.fingerprint(serve, told, marks.Digests(state).of(marks.files(serve)), packages(serve))
 
-    return marks.fingerprint(serve, told, await asyncio.to_thread(hashed), packages(serve))
+    return await asyncio.to_thread(made)
 
 
 async def ask(address: http.Address, pages: Collection[str] = PAGES) -> Told:

@@ -180,7 +180,7 @@ class Promotions:
             if self._overrides.get(alias) != overrides.get(alias) and alias in self._watches:
                 self._watches.pop(alias).close()
         self._overrides = overrides
-        self._changed(with_aliases(tuple(self._serves.values()), self.meaning()))
+        self._changed(self.serves)
 
     def _alias(self, name: str) -> Alias:
         found = self._aliases.get(name)
@@ -226,7 +226,7 @@ class Promotions:
                 await self._move(back)
             except StokerError as error:  # better a promotion that is forgotten at the next start than a broken alias
                 self._overrides = back
-                self._changed(with_aliases(tuple(self._serves.values()), self.meaning()))
+                self._changed(self.serves)
                 self._note("rollback", override.previous, f"it is not on disk: {error.message}")
             text = f"alias {alias} means it again: {override.serve} failed its {finding.name}: {finding.seen}"
             self._note("rolled back", override.previous, text)

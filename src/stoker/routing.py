@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
-from stoker.domain.routing import AUTO, Router
+from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
@@ -25,13 +25,9 @@ from stoker.request.translate.translate import REJECTED
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
 BYTES_PER_TOKEN = 4
-
-
 _ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
 """The caller's errors that another tier may not have."""
 _OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
-
-
 Classify = Callable[[Outline, str | None, Collection[str]], Task]
 
 
@@ -56,8 +52,8 @@ class Asking(NamedTuple):
 
 
 class Routing:
-    """What is known of tiers outlives their configuration: `configure` keeps it. A request under way may speak of a tier
-    that a reload has taken out since: nothing is kept of that one.
+    """What is known of tiers outlives their configuration: `configure` keeps it. A request under way may speak of one
+    that a reload has taken out since: nothing is kept of that.
     """
 
     def __init__(
@@ -172,12 +168,12 @@ class Routing:
         router = self.router
         if serve is None:
             return "gone"  # 1
-        if "*" not in tier.classes and task.name not in tier.classes:
+        if not listed(task.name, tier.classes):
             return "not_its_class"  # 2
         if tier.cloud:
             if not router.allow_cloud:
                 return "cloud_not_permitted"  # 3
-            if "*" not in router.cloud_classes and task.name not in router.cloud_classes:
+            if not listed(task.name, router.cloud_classes):
                 return "class_not_cloud"
             if not asking.may_use_cloud:
                 return "key_not_cloud"

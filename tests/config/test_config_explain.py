@@ -20,7 +20,7 @@ from stoker.config.load import load
 from stoker.config.render import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import Breaker, Router
+from stoker.domain.routing import BreakerLimits, Router
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -210,7 +210,7 @@ class TestShow:
         assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
-        breaker = {f"breaker_{name}" for name in Breaker.__struct_fields__}
+        breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
         routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker"}
         assert routed == known["RouterTable"] == set(shown["router"])
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]

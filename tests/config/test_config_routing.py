@@ -10,7 +10,7 @@ import pytest
 from stoker.config.explain import show, to_toml, warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import Breaker, Router, TaskClass
+from stoker.domain.routing import BreakerLimits, Router, TaskClass
 from stoker.domain.serve import Driver
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
@@ -135,7 +135,7 @@ class TestRouter:
     def test_left_out_it_is_cautious(self, routed: Callable[[str], Router]) -> None:
         router = routed(LOCAL)
         assert (router.high_risk, router.allow_cloud, router.cloud_classes) == (HIGH_RISK, True, ("*",))
-        assert (router.breaker, router.profile_path) == (Breaker(5, 30.0, 20.0), None)
+        assert (router.breaker, router.profile_path) == (BreakerLimits(5, 30.0, 20.0), None)
 
     def test_what_the_file_says_counts(self, routed: Callable[[str], Router], tmp_path: Path) -> None:
         router = routed(
@@ -144,7 +144,7 @@ class TestRouter:
             '[router.class.chat]\nwords = ["hi"]\n'
         )
         assert router.profile_path == str(tmp_path / "p.json")
-        assert (router.high_risk, router.breaker) == (("review",), Breaker(1, 2.0, 60.0))
+        assert (router.high_risk, router.breaker) == (("review",), BreakerLimits(1, 2.0, 60.0))
         assert router.classes == (TaskClass("law", ("clause",), "local"), TaskClass("chat", ("hi",)))
         assert (router.specialist("law"), router.specialist("chat"), router.specialist("review")) == (
             "local", None, None,

@@ -32,10 +32,6 @@ cost = {{ input = 3.0, output = 15.0 }}
 CLOUDY = serve("cloudy", Script(), slot=None, translation={"cloud": True})
 FOREIGN = "{% for m in messages %}<|user|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
 PLAN = "plan: party"
-needs_models = [
-    pytest.mark.llama,
-    pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed"),
-]
 
 
 def said(plane: Plane, *words: str, code: int = 0) -> str:
@@ -75,8 +71,9 @@ def verdicts(plane: Plane) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("kind", [pytest.param("template", marks=needs_models)])
-def test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out(kind: str, tmp_path: Path) -> None:
+@pytest.mark.llama
+@pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed")
+def test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out(tmp_path: Path) -> None:
     small = {"context": 2048, "slot": None}
     models = llama("spark", "spark", **small), llama("ember", "ember", **small)
     with running(*models, CLOUDY, TIERS.format(router="")) as plane:

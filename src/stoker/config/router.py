@@ -10,7 +10,7 @@ from pydantic import Field
 from stoker.config.fields import BaseUrl, CloudDialectWord, Count, Name, ServedName, SomeDuration, Text, VerifyWord
 from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
-from stoker.domain.routing import Breaker, Router, TaskClass
+from stoker.domain.routing import BreakerLimits, Router, TaskClass
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
@@ -32,14 +32,14 @@ class RouterTable(Section):
     """How a request that names a task instead of a model is routed."""
 
     profile_path: Text | None = setting(
-        None, "The quality profile: what was measured. Left out: the built-in cautious one."
+        None, "The quality profile: what was measured. Left out: `STATE/profile.json`; without that, the cautious one."
     )
     high_risk: list[Text] = setting(
         list(HIGH_RISK), "Classes that a local tier serves only where it was measured to be good enough."
     )
     allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
     cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used; `"*"` is all of them.')
-    breaker_failures: Count = setting(5, "Failures within `breaker_window`, after which a tier is left alone.")
+    breaker_failures: Count = setting(5, "Failures in a row within `breaker_window`, after which a tier is left alone.")
     breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
     breaker_cool_down: SomeDuration = setting("20s", "How long it is left alone before one request tries it again.")
     class_: dict[str, ClassTable] = setting(
@@ -91,7 +91,7 @@ def build_router(
         classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
         allow_cloud=table.allow_cloud,
         cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
-        breaker=Breaker(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
+        breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
         profile_path=profile_path,
     )
 

@@ -25,11 +25,11 @@ class TaskClass(msgspec.Struct, frozen=True):
     """The specialist: the tier to prefer for it. A preference: it permits nothing."""
 
 
-class Breaker(msgspec.Struct, frozen=True):
+class BreakerLimits(msgspec.Struct, frozen=True):
     """When a tier that fails is left alone, and for how long."""
 
     failures: int = 5
-    """Within `window` seconds."""
+    """In a row, within `window` seconds."""
     window: float = 30.0
     cool_down: float = 20.0
     """Seconds until it is tried again."""
@@ -47,9 +47,9 @@ class Router(msgspec.Struct, frozen=True):
     """Whether a cloud tier may be used at all."""
     cloud_classes: tuple[str, ...] = (ANY,)
     """The classes for which one may be."""
-    breaker: Breaker = Breaker()
+    breaker: BreakerLimits = BreakerLimits()
     profile_path: str | None = None
-    """Absolute; None: the built-in cautious profile."""
+    """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
 
     @property
     def known(self) -> tuple[str, ...]:

@@ -20,6 +20,10 @@ class Verify(StrEnum):
     """Nothing flows before the whole answer was checked."""
 
 
+HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
+"""Modes in which something waits until it is proved."""
+
+
 class Verdict(StrEnum):
     """May a tier serve a class of tasks?"""
 
@@ -71,7 +75,7 @@ class Row(msgspec.Struct, frozen=True):
     latency: float | None = None
     """Seconds to the end of an answer, the median."""
     source: str = ""
-    """`bootstrap`, `shadow`, `live`, `import`."""
+    """What measured it: `bootstrap`."""
     dataset: str = ""
     """Hash of the fixtures."""
     at: float = 0.0

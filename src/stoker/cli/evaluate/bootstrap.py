@@ -22,18 +22,22 @@ if TYPE_CHECKING:
 
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
+_Tiers = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TIER]...",
+        help="Which tiers. Default: all but clouds, which cost.",
+        autocompletion=options.tier_names,
+        show_default=False,
+    ),
+]
+_Suites = Annotated[
+    Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+]
 
 
 def bootstrap(
-    tiers: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TIER]...",
-            help="Which tiers. Default: all but clouds, which cost.",
-            autocompletion=options.tier_names,
-            show_default=False,
-        ),
-    ] = None,
+    tiers: _Tiers = None,
     classes: Annotated[
         str | None,
         typer.Option(
@@ -44,9 +48,7 @@ def bootstrap(
             show_default=False,
         ),
     ] = None,
-    suites: Annotated[
-        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
-    ] = None,
+    suites: _Suites = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on where an earlier run broke off.")] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -65,27 +67,15 @@ def bootstrap(
     for tier in _chosen(router, tiers or []):
         done += _measure(place, tier, names, suites, fresh, quiet=json)
     if json:
-        import msgspec
-
-        terminal.emit([msgspec.to_builtins(row) for row in done])
+        _emit(done)
     if not done:
         terminal.note("stoker: nothing was measured")
         raise typer.Exit(FAILED)
 
 
 def calibrate(
-    tiers: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TIER]...",
-            help="Which tiers. Default: all but clouds, which cost.",
-            autocompletion=options.tier_names,
-            show_default=False,
-        ),
-    ] = None,
-    suites: Annotated[
-        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
-    ] = None,
+    tiers: _Tiers = None,
+    suites: _Suites = None,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
@@ -99,9 +89,13 @@ def calibrate(
         elif not json:
             terminal.say(f"tier {tier.name}: nothing to measure again")
     if json:
-        import msgspec
+        _emit(done)
 
-        terminal.emit([msgspec.to_builtins(row) for row in done])
+
+def _emit(rows: Sequence[Row]) -> None:
+    import msgspec
+
+    terminal.emit([msgspec.to_builtins(row) for row in rows])
 
 
 def _stale(place: Place, tier: Tier) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from stoker.domain.answer import Answer, Closed, Ended, Event, Failed, Finished, Grew, Kind, Opened, Said, Signed, Stop
 from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
-from stoker.domain.tier import Verify
+from stoker.domain.tier import HOLDING, Verify
 from stoker.request.verify.check_calls import CallCheck
 from stoker.request.verify.check_text import TextCheck
 from stoker.request.verify.expect import Expectation
@@ -25,7 +25,6 @@ MAX_ARGUMENTS = 4 * 1024 * 1024
 """Characters of one call's arguments."""
 MAX_HELD = 16 * 1024 * 1024
 """Characters of all that waits in HOLD_ALL."""
-_HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
 
 
 class Verifier:
@@ -71,7 +70,7 @@ class Verifier:
             return [event]
         for finding in self._look(event):
             self._found[finding] = None
-            self._is_failed = self._is_failed or (finding.certain and self._mode in _HOLDING)
+            self._is_failed = self._is_failed or (finding.certain and self._mode in HOLDING)
         if self._is_failed:
             self._waiting.clear()
             return [event] if isinstance(event, Failed) else []
