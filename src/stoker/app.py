@@ -144,6 +144,39 @@ class Application:
 
     async def serve(self, sockets: list[socket.socket]) -> int:
         """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
+        self._build()
+        gc.collect()
+        gc.freeze()  # what lives as long as the program is not looked through again
+        gc.set_threshold(GC_THRESHOLD, 20, 20)
+        server = Server(self._uvicorn(), self.conductor, self.settings.front_door.shutdown_grace, self._opened)
+        try:
+            # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
+            recovering = {swap.slot for swap in self._journal.left()}
+            for name in await self.conductor.begin():
+                self.measured.on_ready(name)
+                self._announce(f"adopted {name}, which was still running")
+                self.events.note("adopted", name, "it was still running")
+            if self._resume:
+                self._resumed(recovering)
+            watching = asyncio.get_running_loop().create_task(self.dog.run(), name="watchdog")
+            try:
+                await server.serve(sockets)
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+        finally:
+            self.promotions.close()
+            await self.measured.close()
+            await self.conductor.close(self._leave_running)
+            await self.warm.close()
+            self._remembering.shutdown()
+            self.pool.close()
+            self.store.close()
+        self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
+        return 0
+
+    def _build(self) -> None:
+        """The parts, and what they tell each other. Nothing runs yet."""
         settings = self.settings
         clock: Clock = SystemClock()
         self.pool = Pool()
@@ -161,9 +194,9 @@ class Application:
         )
         self.conversations = supervisor.conversations
         self.conversations.reload(settings.conversations, settings.serves)
-        journal = SwapJournal(Path(settings.paths.state) / "swaps")
+        self._journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(
-            settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, journal
+            settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, self._journal
         )
         supervisor.on_measured = self.conductor.measured
         self._cool = supervisor.cool
@@ -214,35 +247,6 @@ class Application:
         )
         legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
         self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy)
-        gc.collect()
-        gc.freeze()  # what lives as long as the program is not looked through again
-        gc.set_threshold(GC_THRESHOLD, 20, 20)
-        server = Server(self._uvicorn(), self.conductor, settings.front_door.shutdown_grace, self._opened)
-        try:
-            # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
-            recovering = {swap.slot for swap in journal.left()}
-            for name in await self.conductor.begin():
-                self.measured.on_ready(name)
-                self._announce(f"adopted {name}, which was still running")
-                self.events.note("adopted", name, "it was still running")
-            if self._resume:
-                self._resumed(recovering)
-            watching = asyncio.get_running_loop().create_task(self.dog.run(), name="watchdog")
-            try:
-                await server.serve(sockets)
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
-        finally:
-            self.promotions.close()
-            await self.measured.close()
-            await self.conductor.close(self._leave_running)
-            await self.warm.close()
-            self._remembering.shutdown()
-            self.pool.close()
-            self.store.close()
-        self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
-        return 0
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
