@@ -393,3 +393,22 @@ async def test_new_settings_of_the_breaker_count_from_the_reload_on(stage: Stage
     assert routing.state("cheap") == "closed"
     routing.on_error("cheap", UpstreamError("x"))
     assert routing.state("cheap") == "open"
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
+def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> None:
+    speaking = frozenset((Dialect.COMPLETIONS, Dialect.EMBEDDINGS))
+
+    @story(a_serve("small", dialects=speaking), a_serve("large", dialects=speaking))
+    async def tell(stage: Stage) -> None:
+        route(stage, verify=Verify.HOLD_ALL)
+        client = await stage.client()
+        await client.send(compose("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
+        (await stage.asked()).reply({"ok": 1})
+        reply = await client.reply()
+        assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"ok": 1}, "cheap")
+        decision = await sealed(stage)
+        assert decision.routed is not None
+        assert not decision.routed.attempts[0].checked
+
+    tell()

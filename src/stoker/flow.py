@@ -30,14 +30,7 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import (
-    BEYOND_THE_DEVICE,
-    CapacityError,
-    ClientLeft,
-    OurBug,
-    StokerError,
-    UpstreamError,
-)
+from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve

@@ -20,7 +20,7 @@ from stoker.request.translate.dialogue import Asked, Check
 from stoker.request.translate.thinking import Signer
 from stoker.request.translate.tidy import is_plain, tidy
 from stoker.request.translate.traits import Traits, traits
-from stoker.request.translate.translate import PATHS, READ_PROMPT, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
 from stoker.request.translate.watched import Watched
 
 _VERSION = b"2023-06-01"
@@ -138,10 +138,10 @@ class Speech:
         return Form(form.client, form.endpoint, form.top, written.body, form.words, written, form.about)
 
     def prompt(self, form: Form) -> Prompt | None:
-        """What is asked, for whoever checks the answer; None: its dialect is not read."""
+        """What is asked, for whoever checks the answer; None: in its dialect no answer is read."""
         if form.written is not None:
             return form.written.asked
-        if form.endpoint.dialect not in READ_PROMPT or not form.client.generates:
+        if form.endpoint.dialect not in PATHS or not form.client.generates:
             return None
         try:
             return read_prompt(form.endpoint.dialect, form.body)[0]

@@ -312,9 +312,10 @@ class Relay:
         """Raises UpstreamError when this was no proper end."""
         reader, reply = self._reader, self.reply
         if reader is not None:
-            reader.has_ended()  # what is left to say may be what is wrong
-            if self._rejection is not None:
-                raise self._rejection
+            if self.answer is not None:
+                reader.has_ended()  # what is left to say may be what is wrong
+                if self.answer.rejected is not None:
+                    raise self.answer.rejected
             if not self._flows:
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
