@@ -1,8 +1,9 @@
-"""How well tasks are told apart: `python -m bench.classifier [--half tuned|held-out|both|blind] [--errors]`.
+"""How well tasks are told apart: `python -m bench.classifier [--half tuned|held-out|both|blind|blind2] [--errors]`.
 
 Labelled prompts (tests/data/tasks) go through the classifier: accuracy, recall and precision of each class, each kind
-of mistake with its cost, and what a classification costs in CPU time. The rules are tuned on one half; the mistakes in
-the other, and in the blind set by another hand, are counted, never shown. Exits 1 when a goal is missed.
+of mistake with its cost, and what a classification costs in CPU time. It has learned from one half and from a training
+set; the mistakes in the other half, and in the blind sets by other hands, are counted, never shown. Exits 1 when a goal
+is missed.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ import msgspec
 
 from bench import machine
 from bench.figures import show, table
-from stoker.domain.task import CLASSES, HIGH_RISK, Outline
-from stoker.request.decide.classify import classify
+from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
+from stoker.learned import classify
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"
 BLIND = TASKS / "blind.jsonl"
-"""Written by somebody who had seen neither the rules nor the other set."""
+BLIND2 = TASKS / "blind2.jsonl"
+"""Written by others, who had seen neither the labelled set nor what tells its classes apart, nor each other's."""
 HALVES: dict[str, Callable[[], list[Labelled]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
     "held-out": lambda: [row for row in load() if row.is_held_out],
     "both": lambda: load(),
     "blind": lambda: load(BLIND),
+    "blind2": lambda: load(BLIND2),
 }
 """What `--half` takes. `both`: the two halves of the labelled set, without the blind one."""
 ACCURACY = 0.85
@@ -40,7 +43,7 @@ RECALL = 0.95
 MISSED, ALARMED, OTHER = 10, 3, 1
 """What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
 SHORT = "Rename the variable total to sum in this function, please, and tell me why the test fails on Mondays."
-LONG = " ".join(
+PASTED = " ".join(
     f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110)
 )
 
@@ -101,7 +104,9 @@ def load(path: Path = LABELLED) -> list[Labelled]:
 
 def _labelled(line: bytes) -> Labelled:
     row = msgspec.json.decode(line, type=dict[str, object])
-    task_class, hard = str(row.pop("class")), bool(row.pop("hard"))
+    task_class, hard = str(row.pop("class")), bool(row.pop("hard", False))
+    tokens = row.get("tokens")
+    row["is_long"] = isinstance(tokens, int) and tokens >= LONG
     return Labelled(task_class, hard, msgspec.convert(row, Outline))
 
 
@@ -123,7 +128,7 @@ def score(rows: Iterable[Labelled], decide: Callable[[Outline], str]) -> Score:
     return Score(labels.total(), labels, taken, right, mistakes, alarms)
 
 
-def ruled(outline: Outline) -> str:
+def learned(outline: Outline) -> str:
     return classify(outline, None, CLASSES).name
 
 
@@ -148,8 +153,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found.errors and found.half != "tuned":
         parser.error("--errors needs --half tuned: who sees the mistakes of another one tunes on it")
     rows = HALVES[found.half]()
-    seen = score(rows, ruled)
-    costs = {"short": microseconds(SHORT), "8 KB": microseconds(LONG[:8192])}
+    seen = score(rows, learned)
+    costs = {"short": microseconds(SHORT), "8 KB": microseconds(PASTED[:8192])}
     facts = machine.facts()
     print(machine.headline(facts))
     print(_shown(seen, found.half, costs))

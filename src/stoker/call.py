@@ -33,8 +33,8 @@ class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "check_of", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply", "stay",
-        "waiting", "wire",
+        "asking", "began", "check_of", "counted", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply",
+        "stay", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -46,6 +46,8 @@ class Call:
         self.waiting: asyncio.Future[Lease] | None = None
         self.asking: asyncio.Task[Any] | None = None
         """What the engine is asked before the call."""
+        self.counted: tuple[str, int | None] = ("", None)
+        """Prompt tokens, and the serve that counted them."""
         self.stay: Stay | None = None
         self.check_of: Check | None = None
         """What looks at the answer of the serve that is being asked."""

@@ -37,6 +37,8 @@ class Carries(Protocol):
 
     async def with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes: ...
 
+    async def counted(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> int | None: ...
+
     async def aside(self, call: Call, serve: Serve, form: Form, body: bytes) -> bool: ...
 
     async def carry(self, call: Call, serve: Serve, form: Form) -> None: ...
@@ -59,7 +61,7 @@ class Chooser:
         """The tiers that may serve it, one after the other, until one answers or the client has got a byte. Raises what
         the last of them failed with, or ClientError 403 `no_tier`.
         """
-        plan = self._plan(call, caller, routing, endpoint, top, body)
+        plan = await self._plan(call, caller, routing, endpoint, top, body)
         decision = call.decision
         decision.routed = routed = routing.record(plan)
         named = {tier.name: tier.serve for tier in routing.router.tiers}  # a reload may change them meanwhile
@@ -94,8 +96,12 @@ class Chooser:
                 attempt.seconds = self._now() - began
                 routing.note(step, attempt, routed, decision)
 
-    def _plan(self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes) -> Plan:
+    async def _plan(
+        self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
+    ) -> Plan:
         seen, declared = outline(endpoint.dialect, body)
+        if routing.may_be_long(seen):
+            seen = routing.counted(seen, await self._tokens(call, routing, endpoint, top, body))
         header = call.wire.headers.get(HEADER.encode())
         task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
 
@@ -108,6 +114,13 @@ class Chooser:
             return True
 
         return routing.plan(task, seen, Asking(caller.key.cloud, speaks, top.output_budget()))
+
+    async def _tokens(self, call: Call, routing: Routing, endpoint: Endpoint, top: Top, body: bytes) -> int | None:
+        """Of the prompt, counted by the first tier that runs, has a place and can count; None: there is none."""
+        for serve in routing.loaded():
+            if (tokens := await self._flow.counted(call, serve, endpoint, top, body)) is not None:
+                return tokens
+        return None
 
     async def _attempt(
         self, call: Call, serve: Serve, step: Step, attempt: Attempt, endpoint: Endpoint, top: Top, body: bytes

@@ -340,9 +340,33 @@ class Flow:
         if tokens is not None and serve.context is not None:
             check_context(serve.name, serve.context, tokens, form.top.output_budget())
 
+    async def counted(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> int | None:
+        """Prompt tokens by this serve's own counter, where that needs no waiting; None: it cannot tell. On cancel the
+        question is given up, and its lease.
+        """
+        try:
+            form = self._speech.form(serve, self._leases.target(serve.name), endpoint, top, body)
+            lease = self._lease_now(call, serve, counted=False)
+            if lease is None:
+                if call.waiting is not None:
+                    call.waiting.cancel()
+                    call.waiting = None
+                return None
+            call.counted = serve.name, await self._told(call, lease, form)
+        except StokerError:
+            call.check()
+            return None
+        return call.counted[1]
+
     async def _counted(self, call: Call, serve: Serve, form: Form) -> int | None:
         """Prompt tokens by the engine's own counter, without a place; None: it has none."""
+        if call.counted[0] == serve.name:
+            return call.counted[1]
         lease = self._lease_now(call, serve, counted=False) or await self._lease_later(call)
+        return await self._told(call, lease, form)
+
+    async def _told(self, call: Call, lease: Lease, form: Form) -> int | None:
+        """The lease is given back."""
         try:
             asked = form.edited(lease.target.served_name).body
             tokens = await self._ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
 from stoker.domain.routing import AUTO, Router, listed
@@ -16,15 +18,14 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
 from stoker.domain.tier import Row, Tier
+from stoker.learned import classify
 from stoker.request.decide.breaker import Breaker, State
-from stoker.request.decide.classify import classify
 from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
 from stoker.request.translate.translate import REJECTED
 
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
-BYTES_PER_TOKEN = 4
 _ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
 """The caller's errors that another tier may not have."""
 _OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
@@ -86,8 +87,8 @@ class Routing:
         self._own = [(one.name, _any_of(one.words)) for one in router.classes if one.words]
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
-        self._known = router.known
-        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self._known}}
+        self._known = frozenset(router.known)
+        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -123,6 +124,20 @@ class Routing:
                     return Task(name, Source.RULES, ("own_word",))
         return self._classify(seen, declared, known)
 
+    def may_be_long(self, seen: Outline) -> bool:
+        """Whether its tokens have to be counted to know its class: they are never more than its bytes."""
+        return seen.tokens is None and seen.size >= self.router.long_context
+
+    def counted(self, seen: Outline, tokens: int | None) -> Outline:
+        """As it is known once its tokens were counted; None: nobody could, and its size has to do."""
+        seen = msgspec.structs.replace(seen, tokens=tokens)
+        return msgspec.structs.replace(seen, is_long=seen.about >= self.router.long_context)
+
+    def loaded(self) -> list[Serve]:
+        """Those of the tiers that run here."""
+        found = [self._serves.get(tier.serve) for tier in self.router.tiers if not tier.cloud]
+        return [serve for serve in found if serve is not None and self._sees.is_loaded(serve.name)]
+
     def plan(self, task: Task, seen: Outline, asking: Asking) -> Plan:
         """Who may serve, in order, and why the others may not. Never raises."""
         looks = [self._look(tier, task, seen, asking) for tier in self.router.tiers]
@@ -151,7 +166,6 @@ class Routing:
     def _look(self, tier: Tier, task: Task, seen: Outline, asking: Asking) -> Look:
         serve = self._serves.get(tier.serve)
         row = self.rows.get((tier.name, task.name))
-        tokens = seen.tokens if seen.tokens is not None else seen.size // BYTES_PER_TOKEN
         return Look(
             tier,
             self.standing(tier, task.name),
@@ -159,7 +173,7 @@ class Routing:
             "" if serve is None else self._ailing(tier),
             self._sees.is_loaded(tier.serve),
             self._sees.displaces(tier.serve),
-            tier.cost.of(tokens, asking.output if asking.output is not None else OUTPUT),
+            tier.cost.of(seen.about, asking.output if asking.output is not None else OUTPUT),
             row.latency if row is not None else None,
         )
 
@@ -188,7 +202,7 @@ class Routing:
 
     def dry(self, text: str, model: str, declared: str | None) -> dict[str, Any]:
         """What would become of a prompt, for people: nothing is sent, nothing changes."""
-        seen = Outline(text=text[:MAX_TEXT], size=len(text.encode()))
+        seen = self.counted(Outline(text=text[:MAX_TEXT], size=len(text.encode())), None)
         task = self.task(seen, model, declared)
         made = self.plan(task, seen, Asking())
         return {

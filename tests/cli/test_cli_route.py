@@ -30,7 +30,7 @@ def test_the_plan_is_told_with_class_order_and_why(stoker: FakeStoker, capsys: p
     stoker.answer(ROUTE, found())
     assert run(["route", "Plan the migration"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "class planning, high risk, by the rules (ask:plan)"
+    assert lines[0] == "class planning, high risk, by its form (ask:plan)"
     assert lines[2].split() == ["1", "dear", "allow", "off", "trusted"]
     assert lines[3].split() == ["-", "cheap", "dropped", "denied", "not", "measured", "at", "planning"]
     assert stoker.posts() == [(ROUTE, {"prompt": "Plan the migration", "model": "auto", "task": None})]

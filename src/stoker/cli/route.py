@@ -49,6 +49,6 @@ def route(
 
 
 _BY = {
-    "declared": "the caller's word", "rules": "the rules", "model": "the classifier model",
+    "declared": "the caller's word", "rules": "its form", "learned": "its text", "model": "the classifier model",
     "default": "default: nothing matched",
 }  # fmt: skip

@@ -12,10 +12,11 @@ from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
 from stoker.domain.routing import BreakerLimits, Router, TaskClass
 from stoker.domain.serve import Serve
-from stoker.domain.task import HIGH_RISK
+from stoker.domain.task import HIGH_RISK, LONG
 from stoker.domain.tier import Cost, Tier, Verify
 
 Price = Annotated[float, Field(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1)]
 Concurrency = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -36,6 +37,10 @@ class RouterTable(Section):
     )
     high_risk: list[Text] = setting(
         list(HIGH_RISK), "Classes that a local tier serves only where it was measured to be good enough."
+    )
+    long_context: Tokens = setting(
+        LONG,
+        "Tokens of a prompt from which its class is `long-context`, unless it is work on code or of high risk.",
     )
     allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
     cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used; `"*"` is all of them.')
@@ -92,6 +97,7 @@ def build_router(
         allow_cloud=table.allow_cloud,
         cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
         breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
+        long_context=table.long_context,
         profile_path=profile_path,
     )
 
@@ -115,6 +121,7 @@ def show_router(router: Router) -> dict[str, Any]:
     return {
         "profile_path": router.profile_path,
         "high_risk": list(router.high_risk),
+        "long_context": router.long_context,
         "allow_cloud": router.allow_cloud,
         "cloud_classes": list(router.cloud_classes),
         "breaker_failures": router.breaker.failures,

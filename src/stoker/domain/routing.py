@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stoker.domain.task import CLASSES, HIGH_RISK
+from stoker.domain.task import CLASSES, HIGH_RISK, LONG
 from stoker.domain.tier import Tier
 
 AUTO = "auto"
@@ -48,6 +48,8 @@ class Router(msgspec.Struct, frozen=True):
     cloud_classes: tuple[str, ...] = (ANY,)
     """The classes for which one may be."""
     breaker: BreakerLimits = BreakerLimits()
+    long_context: int = LONG
+    """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""
     profile_path: str | None = None
     """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
 

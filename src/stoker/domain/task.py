@@ -16,6 +16,10 @@ DEFAULT = "chat"
 """What nothing else fits."""
 HIGH_RISK = ("planning", "multi-file-refactor")
 """Where a wrong answer costs more than a dear one: only a measured `allow` serves them on a local tier."""
+LONG = 32_768
+"""Tokens of a prompt from which it is long, unless the operator says otherwise."""
+BYTES_PER_TOKEN = 4
+"""About; where nobody counted."""
 MAX_TEXT = 8192
 """Characters of the last user text that are looked at: its beginning and its end."""
 MAX_SYSTEM_WORDS = 150
@@ -28,10 +32,13 @@ class Source(StrEnum):
     DECLARED = "declared"
     """The caller."""
     RULES = "rules"
+    """The form of the request, or the operator's own words."""
+    LEARNED = "learned"
+    """What is asked, by weights that were learned."""
     MODEL = "model"
     """A companion serve."""
     DEFAULT = "default"
-    """Nobody: nothing matched."""
+    """Nobody: there was nothing to go by."""
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -57,6 +64,13 @@ class Outline(msgspec.Struct, frozen=True):
     images: int = 0
     """In the last user turn."""
     wants_thinking: bool = False
+    is_long: bool = False
+    """It has as many tokens as the operator calls long."""
+
+    @property
+    def about(self) -> int:
+        """Tokens of the prompt: counted, else by its size."""
+        return self.tokens if self.tokens is not None else self.size // BYTES_PER_TOKEN
 
 
 class Task(NamedTuple):

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.domain.task import CLASSES, DEFAULT, HIGH_RISK, MAX_TEXT, Outline, Source
+from stoker.domain.task import CLASSES, DEFAULT, HIGH_RISK, LONG, MAX_TEXT, Outline, Source
+from stoker.learned import classifier, classify
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
-from stoker.request.decide.classify import _KNOWN, LONG, MOST_KNOWN, classify
+from stoker.request.decide.classify import MOST_SYSTEMS
 
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -24,9 +25,9 @@ def test_what_the_caller_declares_wins_over_everything_the_text_says() -> None:
     assert (task.name, task.source, task.notes) == ("math-short", Source.DECLARED, ("declared",))
 
 
-def test_an_unknown_declared_class_is_noted_and_the_rules_decide() -> None:
+def test_an_unknown_declared_class_is_noted_and_the_text_decides() -> None:
     task = classify(Outline(text=PLAN), "plannning", CLASSES)
-    assert (task.name, task.source) == ("planning", Source.RULES)
+    assert (task.name, task.source) == ("planning", Source.LEARNED)
     assert task.notes[0] == "unknown_class"
     assert "plannning" not in " ".join(task.notes)
 
@@ -35,12 +36,13 @@ def test_a_class_of_ones_own_can_be_declared() -> None:
     assert classify(Outline(), "legal", (*CLASSES, "legal")).name == "legal"
 
 
-def test_rules_never_find_a_class_that_is_not_known() -> None:
-    assert classify(Outline(text=PLAN), None, ("chat", "creative")).name == DEFAULT
+def test_nobody_finds_a_class_that_is_not_known() -> None:
+    assert classify(Outline(text=PLAN), None, ("chat", "creative")).name in ("chat", "creative")
+    assert classify(Outline(text=PLAN), None, ()).name == DEFAULT
 
 
-def test_what_nothing_matches_is_chat_and_says_so() -> None:
-    task = classify(Outline(text="who painted that?"), None, CLASSES)
+def test_where_there_is_nothing_to_go_by_it_is_chat_and_says_so() -> None:
+    task = classify(Outline(), None, CLASSES)
     assert (task.name, task.source, task.notes) == (DEFAULT, Source.DEFAULT, ("nothing_matched",))
 
 
@@ -57,8 +59,8 @@ def test_plans_for_the_weekend_and_poems_about_code_review_are_chat(text: str) -
         ("Summarise our roadmap: first mobile, then billing.", "summarise"),
         ("Translate 'the migration plan' to Dutch.", "multilingual"),
         ("Plan a romantic dinner for two.", "chat"),
-        ("Replace all the curtains everywhere in my house.", "chat"),
         ("The migration plan failed and the team had to roll back the database.", "chat"),
+        ("What went wrong with the migration plan of the Deutsche Bahn?", "chat"),
     ],
 )
 def test_words_of_a_high_risk_class_are_not_enough_without_its_ask(text: str, expected: str) -> None:
@@ -72,7 +74,7 @@ def test_words_of_a_high_risk_class_are_not_enough_without_its_ask(text: str, ex
         ("How should we split the billing service before the launch?", "planning"),
         ("Entwirf einen Migrationsplan für unsere Datenbank.", "planning"),
         (RENAME, "multi-file-refactor"),
-        ("Move parse() from a/io.py to a/text.py and adjust b/main.py.", "multi-file-refactor"),
+        ("Move parse() from io.py to text.py and adjust all its callers.", "multi-file-refactor"),
         ("Rename this function to total.\n\ndef f(xs):\n    return sum(xs)", "code-edit"),
         ("Write a regex for IPv4 addresses.", "code-write"),
         (f"Review this diff.\n\n{DIFF}", "review"),
@@ -94,10 +96,9 @@ def test_the_ask_and_the_shape_of_the_text_decide(text: str, expected: str) -> N
         ({"images": 1}, "vision"),
         ({"wants_json": True}, "json-extract"),
         ({"tools": 3, "forces_tool": True}, "tool-use"),
-        ({"tools": 3}, "tool-use"),
         ({"has_results": True}, "tool-use"),
-        ({"tokens": LONG}, "long-context"),
-        ({"tokens": LONG - 1}, "chat"),
+        ({"tokens": LONG, "is_long": True}, "long-context"),
+        ({"size": 10_000_000, "is_long": True}, "long-context"),
         ({"size": 10_000_000}, "chat"),
     ],
 )
@@ -114,7 +115,7 @@ def test_the_form_of_a_request_decides_where_its_text_asks_for_nothing_by_name(
         {"images": 1},
         {"wants_json": True},
         {"tools": 9, "has_results": True},
-        {"tokens": 10 * LONG},
+        {"tokens": 10 * LONG, "is_long": True},
         {"forces_tool": True},
     ],
 )
@@ -123,23 +124,20 @@ def test_no_form_hides_high_risk_work(text: str, form: dict[str, object]) -> Non
 
 
 def test_work_on_code_stays_what_it_is_while_its_tools_run() -> None:
-    assert name("Fix the bug in parser.py", tools=12, has_results=True, tokens=2 * LONG) == "code-edit"
+    assert name("Fix the bug in parser.py", tools=12, has_results=True, tokens=2 * LONG, is_long=True) == "code-edit"
 
 
 def test_a_greeting_stays_chat_though_tools_are_offered() -> None:
     assert name("thanks!", tools=12) == "chat"
 
 
-def test_thinking_counts_only_for_a_text_that_is_worth_it() -> None:
+def test_thinking_makes_no_puzzle_of_a_greeting() -> None:
     assert name("hello!", wants_thinking=True) == "chat"
-    worth = (
-        "my sister says a ship whose planks were replaced over many years would not be itself any more; is she right"
-    )
-    assert (name(worth), name(worth, wants_thinking=True)) == ("chat", "reasoning")
 
 
 def test_a_short_system_prompt_decides_where_the_text_does_not() -> None:
-    assert name("the shop was shut", systems=("Summarise whatever the user sends.",)) == "summarise"
+    news = "The town hall was closed on Monday after a pipe burst on the third floor."
+    assert name(news, systems=("Summarise whatever the user sends.",)) == "summarise"
     assert name("Write a haiku about rain.", systems=("Summarise whatever the user sends.",)) == "creative"
 
 
@@ -149,24 +147,24 @@ def test_a_system_prompt_that_names_several_kinds_of_work_decides_nothing() -> N
 
 
 def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_them() -> None:
-    for number in range(2 * MOST_KNOWN):
-        assert name("next", systems=(f"Review the code of pull request {number}.",)) == "review"
-        assert name("next", systems=(f"You are the {number}th of your kind.",)) == "chat"
-    assert len(_KNOWN) <= MOST_KNOWN
-    assert not any("request" in str(found) or "kind" in str(found) for found in _KNOWN.values())
+    for number in range(2 * MOST_SYSTEMS):
+        name("next", systems=(f"You review the code of pull request {number}.",))
+    remembered = classifier()._systems
+    assert 0 < len(remembered) <= MOST_SYSTEMS
+    assert {*remembered.values()} <= {"", *CLASSES}
 
 
 def test_what_stands_in_the_middle_of_a_long_paste_is_material() -> None:
     paste = "The ferry was late again and nobody was told. " * 60
-    assert name(paste + PLAN + paste) == "chat"
+    assert name(paste + PLAN + paste) == name(paste + paste)
     assert name(PLAN + paste) == "planning"
     assert name(paste + PLAN) == "planning"
 
 
 def test_notes_say_why_in_words_of_our_own() -> None:
     notes = classify(Outline(text=f"{PLAN} Codename: xyzzy."), None, CLASSES).notes
-    assert "ask:plan" in notes
-    assert any(note.startswith("word:") for note in notes)
+    assert "ask:draft" in notes
+    assert notes[-1].startswith("sure:")
     assert "xyzzy" not in " ".join(notes)
 
 

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from stoker.request.decide import shapes
-from stoker.request.decide import signals as s
+from stoker.request.decide import verbs as s
 
-HEAD = 600
-TAIL = 400
+HEAD = 480
+TAIL = 320
 """Characters that are read."""
 FIRST = 6
 LAST = 4
@@ -61,7 +61,7 @@ _MAY_LEAD = s.LEAD | _ONLY_BEFORE.keys()
 
 
 class Ask(NamedTuple):
-    """`kind`: what its object is, of `signals.NOUNS`; `noun`: the word; `given`: the object is this one, the one."""
+    """`kind`: what its object is, of `verbs.NOUNS`; `noun`: the word; `given`: the object is this one, the one."""
 
     verb: str
     roles: frozenset[str]
@@ -85,8 +85,6 @@ class Reading:
     ) -> None:
         self.sentences = sentences
         self.words = words
-        self.telling = words & s.TELLING
-        """Those that a table of `signals` holds: few, so that asking many tables of them is cheap."""
         self.asks = asks
         self.shapes = shapes
         self.prose = prose

@@ -1,118 +1,125 @@
-"""Which class of tasks is a request of? What its caller declared, else rules over what it shows. Pure.
+"""Which class of tasks is a request of? What its caller declared, else its form, else what was learned. Pure.
 
-The rules are measured against tests/data/tasks/labelled.jsonl by `python -m bench.classifier`.
+What was learned comes from tests/data/tasks (`python -m training.classifier`) and is measured on prompts that it has
+not seen by `python -m bench.classifier`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping
 
-from stoker.domain.task import DEFAULT, Outline, Source, Task
+from stoker.domain.task import DEFAULT, HIGH_RISK, Outline, Source, Task
 from stoker.request.decide.asks import Reading, read
-from stoker.request.decide.highrisk import high_risk
-from stoker.request.decide.rules import CODING, STRONG, WEAK, Rule
-from stoker.request.decide.signals import SMALL_TALK
+from stoker.request.decide.features import features, form
+from stoker.request.decide.weights import Weights
 
-LONG = 32_768
-"""Tokens of a prompt from which its length decides what it is."""
-MOST_SMALL_TALK = 6
-"""Words of a text that may be a greeting."""
-
-LEAST_THOUGHT = 15
-"""Different words of a text that was worth a switch to thinking; harnesses ask for it always."""
-
-Found = tuple[str, tuple[str, ...]]
-
-
-def classify(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    """The class, who said so, and why. Never raises. A class that is not in `known` is never found by rules;
-    `chat` is what remains, whether it is known or not.
-
-    1. Declared, and known: that. Declared and unknown: noted, and the rules go on.
-    2. The text asks for high-risk work: that class, whatever else is there. A miss here is dear.
-    3. What the request's form says: a forced call, images, JSON.
-    4. The text asks for work on code.
-    5. The prompt is long.
-    6. The text asks for something else by name.
-    7. Results came back, or tools are offered and this is no greeting.
-    8. A short system prompt asks for exactly one class.
-    9. Weaker signs in the text: bare code, puzzles, numbers.
-    10. Nothing: `chat`.
-    """
-    if declared is not None and declared in known:  # 1
-        return Task(declared, Source.DECLARED, ("declared",))
-    notes = () if declared is None else ("unknown_class",)
-    for name, why in _found(outline):
-        if name in known:
-            return Task(name, Source.RULES, (*notes, *why))
-    return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))  # 10
+ALARM = 0.3
+"""From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
+CODING = ("code-write", "code-edit", "review")
+"""What a long prompt does not make another task of."""
+PLAIN = 0.6
+"""From this probability on a system prompt is taken to ask for something."""
+MOST_SYSTEMS = 256
+_PARTS = re.compile(r"[.!?\n]\s")
+"""Between the sentences of a system prompt, which has 150 words at most."""
 
 
-def _found(outline: Outline) -> Iterator[Found]:
-    reading = read(outline.text)
-    if risky := high_risk(reading):  # 2
-        yield risky
-    yield from _form(outline)  # 3
-    yield from _ruled(CODING, reading)  # 4
-    if outline.tokens is not None and outline.tokens >= LONG:  # 5
-        yield "long-context", (f"tokens:{outline.tokens // 1024}k",)
-    yield from _ruled(STRONG, reading)  # 6
-    yield from _tools(outline, reading)  # 7
-    yield from _standing(outline.systems, reading)  # 8
-    yield from _ruled(WEAK, reading)  # 9
-    if outline.wants_thinking and len(reading.words) >= LEAST_THOUGHT:
-        yield "reasoning", ("wants_thinking",)
+class Classifier:
+    """`weights` know all classes of `stoker.domain.task`."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._systems: dict[int, str] = {}
+
+    def classify(self, outline: Outline, declared: str | None, known: Collection[str]) -> Task:
+        """The class, who said so, and why. Never raises. A class that is not in `known` is never found; `chat` is what
+        remains, whether it is known or not.
+
+        1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
+        2. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
+           A miss here is dear.
+        3. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
+        4. The prompt is long, or results came back, and this is no work on code.
+        5. The text asks for nothing by name, and a short system prompt asks for one thing: that.
+        6. The likeliest of the others; `chat` where there is nothing to go by.
+        """
+        if declared is not None and declared in known:  # 1
+            return Task(declared, Source.DECLARED, ("declared",))
+        notes = () if declared is None else ("unknown_class",)
+        reading = read(outline.text)
+        for likely in self._likely(reading, form(outline), known):
+            risky = [name for name in HIGH_RISK if name in likely]
+            if sum([likely[name] for name in risky]) >= ALARM:  # 2
+                return _learned(max(risky, key=likely.__getitem__), likely, reading, notes)
+            for name in risky:
+                del likely[name]
+        for name, note in _form(outline, reading):  # 3
+            if name in known:
+                return Task(name, Source.RULES, (*notes, note))
+        best = max(likely, key=likely.__getitem__, default=DEFAULT)
+        if best not in CODING:  # 4
+            for name, note in _history(outline):
+                if name in known:
+                    return Task(name, Source.RULES, (*notes, note))
+        if best == DEFAULT and outline.systems:  # 5
+            asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT}
+            if len(asked) == 1 and asked <= set(known):
+                return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
+        if best not in likely or not outline.text:  # 6
+            return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))
+        return _learned(best, likely, reading, notes)
+
+    def _likely(self, reading: Reading, forms: Collection[str], known: Collection[str]) -> Iterator[dict[str, float]]:
+        """By the text alone, and then, if there is more, by all there is."""
+        weights = self._weights
+        text = weights.of_text(features(reading))
+        for total in (text + weights.of_form(more) for more in ([(), forms] if forms else [()])):
+            found = zip(weights.classes, weights.likely(total), strict=True)
+            yield {name: likely for name, likely in found if name in known}
+
+    def _of_system(self, text: str) -> str:
+        """What a system prompt asks for, if that is plain and one thing. Remembered, for clients send the same one
+        always: by its hash, which is salted anew in each process; what is kept holds nothing of it.
+        """
+        key = hash(text)
+        if key not in self._systems:
+            if len(self._systems) >= MOST_SYSTEMS:
+                self._systems.clear()
+            asked = {self._plain(part) for part in _PARTS.split(text)} - {"", DEFAULT}
+            self._systems[key] = asked.pop() if len(asked) == 1 else ""
+        return self._systems[key]
+
+    def _plain(self, text: str) -> str:
+        likely = next(self._likely(read(text), (), self._weights.classes))
+        best = max(likely, key=likely.__getitem__)
+        return best if likely[best] >= PLAIN else ""
 
 
-def _form(outline: Outline) -> Iterator[Found]:
+def _learned(name: str, likely: Mapping[str, float], reading: Reading, notes: tuple[str, ...]) -> Task:
+    """The notes name verbs that Stoker knows, and no other word: they are kept with the decision."""
+    asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
+    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * likely[name])}%"))
+
+
+def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:
     if outline.forces_tool:
-        yield "tool-use", ("forced",)
+        yield "tool-use", "forced"
     if outline.images:
-        yield "vision", (f"images:{outline.images}",)
+        yield "vision", f"images:{outline.images}"
     if outline.wants_json:
-        yield "json-extract", ("wants_json",)
+        yield "json-extract", "wants_json"
+    if not reading.asks and reading.shapes:
+        bare = _SHOWN if reading.words else (*_SHOWN, *_ALONE)
+        yield from ((name, f"shape:{shape}") for shape, name in bare if shape in reading.shapes)
 
 
-def _tools(outline: Outline, reading: Reading) -> Iterator[Found]:
+_SHOWN = (("diff", "review"), ("error", "code-edit"))
+_ALONE = (("code", "code-edit"), ("fence", "code-edit"))
+
+
+def _history(outline: Outline) -> Iterator[tuple[str, str]]:
+    if outline.is_long:
+        yield "long-context", f"tokens:{outline.tokens}" if outline.tokens is not None else "long_by_size"
     if outline.has_results:
-        yield "tool-use", ("results",)
-    talk = len(reading.words) <= MOST_SMALL_TALK and reading.words <= SMALL_TALK
-    if outline.tools and not talk:
-        yield "tool-use", (f"tools:{outline.tools}",)
-
-
-def _standing(systems: Sequence[str], reading: Reading) -> Iterator[Found]:
-    """A system prompt that names several kinds of work says what may come, not what this is."""
-    if reading.words <= SMALL_TALK and not reading.shapes:
-        systems = [system for system in systems if "whatever" in system or "everything" in system]
-    found = [each for system in systems for each in _known(system)]
-    if found and len({name for name, _ in found}) == 1:
-        yield found[0]
-
-
-_KNOWN: dict[int, tuple[Found, ...]] = {}
-MOST_KNOWN = 256
-
-
-def _known(system: str) -> tuple[Found, ...]:
-    """What a system prompt says, remembered: clients send the same one with every request. By its hash, which is salted
-    anew in each process; what is kept holds nothing of it.
-    """
-    key = hash(system)
-    if key not in _KNOWN:
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[key] = tuple(_each(system))
-    return _KNOWN[key]
-
-
-def _each(system: str) -> Iterator[Found]:
-    reading = read(system)
-    if risky := high_risk(reading):
-        yield risky[0], ("system", *risky[1])
-    else:
-        yield from ((name, ("system", *why)) for name, why in _ruled((*CODING, *STRONG), reading))
-
-
-def _ruled(rules: Sequence[tuple[str, Rule]], reading: Reading) -> Iterator[Found]:
-    return ((name, (note,)) for name, rule in rules if (note := rule(reading)))
+        yield "tool-use", "results"

@@ -44,23 +44,3 @@ PATH = re.compile(
     r"css|html|swift|scala|sh|ini|cfg)[`'\"),.:;?]{0,3}|[`'\"(]?(?:[\w.-]{1,60}/){1,8}[`'\"),.:;?]{0,3}"
 )
 """Of a word: a file of code, or a folder."""
-ARITHMETIC = re.compile(
-    r"\d[\d., ]{0,20} ?(?:[-+*/^×÷=%!]|choose|of|x) ?\(?-?[\d a-z]|[a-z]\^\d|\dx\b|√|²|lim |\d!|\d%"
-)
-DIGITS = re.compile(r"\d+")
-OBJECT = re.compile(r"\{ ?\"|\{\.\.\.|\[\]")
-SERIES = re.compile(r"(?:\d+ ?, ?){3,20}(?:\?|\d+ ?\?|_|\.\.\.)")
-WIDE = re.compile(
-    r"\b(?:end[ -]to[ -]end|down through|file by file|large[ -]scale|across the board|all over the|one by one|"
-    r"search and replace|top to bottom|and (?:its|their) (?:consumers|callers|users|clients|"
-    r"dependents|implementations))\b"
-)
-WIDES = (
-    "to end", "to-end", "through", "by file", "scale", "across the", "over the", "by one", "and replace", "to bottom",
-    "and its", "and their",
-)  # fmt: skip
-"""One of these is in all that WIDE finds."""
-IDENTIFIER = re.compile(
-    r"[`_A-Z(:/-](?:(?<=`)|(?<=[a-z]_)(?=[a-z])|(?<=[a-z][A-Z])(?=[a-z])|(?<=\w\()\)|(?<=:):|(?<=-)>|(?<=\w/)\w{2,}/)"
-)
-"""snake_case, camelCase, call(), a::b, a->b, a/bc/; begins with a set, as MARK does."""

@@ -1,0 +1,137 @@
+"""Learns the weights that tell classes of tasks apart: `python -m training.classifier`.
+
+Multinomial logistic regression over the features of `stoker.request.decide.features`, by full gradients with Adam
+(arXiv:1412.6980); hard negatives count more, since a false alarm is dearer than another mistake. It learns from
+tests/data/tasks/training.jsonl and from the half of labelled.jsonl that is not held out. Writes
+src/stoker/request/decide/data/weights.json. Half a minute on one core; needs numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from base64 import b64encode
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from bench.classifier import TASKS, Labelled, load
+
+from stoker.domain.task import CLASSES
+from stoker.request.decide.asks import read
+from stoker.request.decide.features import features, form, named
+from stoker.request.decide.weights import SCALE
+
+OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.json"
+LEARNED = TASKS / "training.jsonl"
+STEPS = 300
+RATE = 0.05
+PENALTY = 1.0
+"""Half the sum of the squares of all weights, times this: what keeps them small."""
+HARD = 3.0
+OWN = 3.0
+"""What a hard negative, and a prompt of labelled.jsonl, count beside another."""
+LEAST = 2
+"""Prompts in which a feature has to be."""
+SAID = ("planning", "multi-file-refactor", "code-edit", "code-write", "review", "tool-use")
+"""Classes that are told by the text, whatever a system prompt says."""
+Name = tuple[str, str]
+
+
+class Matrix(NamedTuple):
+    """Sparse: of row `r` the columns `columns[starts[r] : starts[r + 1]]`, each `counts` times."""
+
+    columns: np.ndarray
+    counts: np.ndarray
+    starts: np.ndarray
+    width: int
+
+
+def rows() -> list[tuple[Labelled, float]]:
+    """What it learns from, and how much each counts. Where a system prompt may decide, a text teaches nothing."""
+    given = [*((row, 1.0) for row in load(LEARNED)), *((row, OWN) for row in load() if not row.is_held_out)]
+    decided = [(row, times) for row, times in given if not row.outline.systems or row.task_class in SAID]
+    return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
+
+
+def seen(row: Labelled) -> Counter[Name]:
+    found = Counter(named(features(read(row.outline.text)), form(row.outline)))
+    found["form", "usual"] = 1
+    return found
+
+
+def matrix(found: Sequence[Counter[Name]], places: dict[Name, int]) -> Matrix:
+    kept = [[(places[name], count) for name, count in one.items() if name in places] for one in found]
+    columns = np.array([column for one in kept for column, _ in one], dtype=np.int64)
+    counts = np.array([count for one in kept for _, count in one], dtype=np.float64)
+    starts = np.cumsum([0, *(len(one) for one in kept)])
+    return Matrix(columns, counts, starts, len(places))
+
+
+def learn(made: Matrix, labels: np.ndarray, importance: np.ndarray, steps: int = STEPS) -> np.ndarray:
+    """Weights, one row per feature and one column per class."""
+    classes = len(CLASSES)
+    weights = np.zeros((made.width, classes))
+    mean, spread = np.zeros_like(weights), np.zeros_like(weights)
+    of_row = np.repeat(np.arange(len(labels)), np.diff(made.starts))
+    order = np.argsort(made.columns, kind="stable")
+    sorted_columns = made.columns[order]
+    firsts = np.flatnonzero(np.diff(sorted_columns, prepend=-1))
+    met = sorted_columns[firsts]
+    wanted = np.eye(classes)[labels]
+    for step in range(1, steps + 1):
+        sums = np.add.reduceat(weights[made.columns] * made.counts[:, None], made.starts[:-1], axis=0)
+        grown = np.exp(sums - sums.max(axis=1, keepdims=True))
+        wrong = (grown / grown.sum(axis=1, keepdims=True) - wanted) * importance[:, None]
+        gradient = PENALTY * weights
+        each = (wrong[of_row] * made.counts[:, None])[order]
+        gradient[met] += np.add.reduceat(each, firsts, axis=0)
+        mean = 0.9 * mean + 0.1 * gradient
+        spread = 0.999 * spread + 0.001 * gradient**2
+        rate = RATE * (1 - (step - 1) / steps)
+        weights -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(spread / (1 - 0.999**step)) + 1e-8)
+    return weights
+
+
+def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, dict[str, str]]:
+    """As `request.decide.weights` reads them. A feature whose weights are all next to nothing is left out."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for (table, name), place in places.items():
+        bytes_ = np.clip(np.round(weights[place] * SCALE), -127, 127).astype(int)
+        if np.abs(bytes_).max() >= 2:
+            found[table][name] = b64encode(bytes(128 + int(one) for one in bytes_)).decode()
+    return {table: dict(sorted(names.items())) for table, names in sorted(found.items())}
+
+
+def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = STEPS) -> dict[str, dict[str, str]]:
+    found = [seen(row) for row in given]
+    often = Counter(name for one in found for name in one)
+    places = {name: place for place, name in enumerate(sorted(name for name, n in often.items() if n >= LEAST))}
+    labels = np.array([CLASSES.index(row.task_class) for row in given])
+    return tables(learn(matrix(found, places), labels, np.array(importance), steps), places)
+
+
+def digest() -> str:
+    """Of what it learns from: the held-out half counts too, for it stands in the same file."""
+    return hashlib.sha256(LEARNED.read_bytes() + (TASKS / "labelled.jsonl").read_bytes()).hexdigest()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m training.classifier", description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT)
+    found = parser.parse_args(argv)
+    given, importance = zip(*rows(), strict=True)
+    made = train(given, importance)
+    body = {"learned_from": digest(), "classes": list(CLASSES), "tables": made}
+    found.out.parent.mkdir(exist_ok=True)
+    found.out.write_text(json.dumps(body, ensure_ascii=False, indent=0) + "\n")
+    print(f"{len(given)} prompts, {sum(map(len, made.values()))} features, {found.out.stat().st_size // 1024} KiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
