@@ -92,7 +92,7 @@ class Flow:
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
-        self._chooser = Chooser(self, self._speech, leases.target, clock.now)
+        self.chooser = Chooser(self, self._speech, leases.target, clock.now)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -126,7 +126,7 @@ class Flow:
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
         if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
-            await self._chooser.answer(call, caller, self.routing, endpoint, top, body)
+            await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
             return
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:

@@ -147,7 +147,7 @@ class Routing:
         if tier.cloud:
             return Fingerprint(serve.served_name or serve.name)
         found = self.fingerprints.get(tier.serve) if tier.serve in self.live else None
-        return found if found is not None and found.identity else None
+        return Fingerprint(found.identity, found.execution) if found is not None and found.identity else None
 
     def learn(self, rows: Mapping[tuple[str, str], Row]) -> None:
         """A new profile. What was measured since is suspect no more, and the live grades from before count no more."""

@@ -12,7 +12,20 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Audio, Block, Call, Document, Image, Prompt, Reasoning, Refusal, Result, Role, Text, Turn
+from stoker.domain.prompt import (
+    Audio,
+    Block,
+    Call,
+    Document,
+    Image,
+    Prompt,
+    Reasoning,
+    Refusal,
+    Result,
+    Role,
+    Text,
+    Turn,
+)
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.measure import stats
@@ -47,6 +60,9 @@ class Grade(StrEnum):
     FAIL = "fail"
     UNSURE = "unsure"
     """No sample."""
+
+
+_GRADES = {one.value: one for one in Grade}
 
 
 def conversation(prompt: Prompt) -> str | None:
@@ -105,8 +121,8 @@ def _verdicts(text: str) -> Iterable[Grade]:
         except (ValueError, RecursionError):
             continue
         word = value.get("verdict")
-        if isinstance(word, str) and word.strip().lower() in Grade:
-            yield Grade(word.strip().lower())
+        if isinstance(word, str) and (said := _GRADES.get(word.strip().lower())) is not None:
+            yield said
 
 
 def _told(blocks: Iterable[Block]) -> str | None:
