@@ -182,7 +182,6 @@ class Routing:
 
     def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
-        router = self.router
         if serve is None:
             return "gone"  # 1
         if not listed(task.name, tier.classes):

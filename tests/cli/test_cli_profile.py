@@ -44,7 +44,7 @@ def test_what_was_measured_is_shown_by_tier_and_class(profile: Path, capsys: pyt
     write(profile, row("planning", 0, 3, verdict=Verdict.DENY, at=0.0), row("chat"))
     assert run(["profile", "show"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["cheap", "chat", "allow", "27", "of", "27", "0.88", "250", "ms", "bootstrap", "-"]
+    assert lines[1].split() == ["cheap", "chat", "allow", "27", "of", "27", "0.88", "250", "ms", "bootstrap", "-", "-"]
     assert lines[2].split()[:6] == ["cheap", "planning", "deny", "0", "of", "3"]
 
 

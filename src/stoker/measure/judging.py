@@ -51,8 +51,8 @@ The kind of task is: {task}. The answer passes only if all of this holds:
 - to the point: it does what the last message of the user asks, in the form that was asked for.
 A call of a tool is the right answer where the tool is what the task needs next. Style alone fails nothing.
 
-Answer with one JSON object and nothing else: {{"verdict": "pass"}} or {{"verdict": "fail"}}, or {{"verdict": "unsure"}} \
-where you cannot tell."""
+Answer with one JSON object and nothing else: {{"verdict": "pass"}}, {{"verdict": "fail"}}, or, where you cannot \
+tell, {{"verdict": "unsure"}}."""
 
 
 class Grade(StrEnum):
