@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stoker.domain.dialect import Endpoint
+from stoker.domain.routing import Shadow as Settings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Tier
 from stoker.judge import Heard, Judge
@@ -238,17 +239,18 @@ class Shadow:
         """For /status; None: nothing is graded. Counts are since the start."""
         if self._routing is None or self._routing.router.shadow.rate == 0:
             return None
-        shadow, counts = self._routing.router.shadow, self._counts
-        graded = {
-            word: sum(n for (_, _, said), n in counts.graded.items() if said == word) for word in ("pass", "fail")
-        }
-        return {
-            "rate": shadow.rate,
-            "judge": shadow.judge,
-            "graded": graded["pass"] + graded["fail"],
-            "passed": graded["pass"],
-            "queued": self._queue.qsize(),
-            "dropped": dict(counts.ungraded),
-            "spent_today": self.spent.on(self._wall()),
-            "cap": shadow.cost_cap,
-        }
+        spent = self.spent.on(self._wall())
+        return status(self._routing.router.shadow, self._counts, self._queue.qsize(), spent)
+
+
+def status(settings: Settings, counts: RoutedCounts, queued: int, spent: float) -> dict[str, Any]:
+    return {
+        "rate": settings.rate,
+        "judge": settings.judge,
+        "graded": sum(counts.graded.values()),
+        "passed": sum(count for (_, _, word), count in counts.graded.items() if word == "pass"),
+        "queued": queued,
+        "dropped": dict(counts.ungraded),
+        "spent_today": spent,
+        "cap": settings.cost_cap,
+    }
