@@ -365,6 +365,27 @@ def test_a_judge_that_fails_or_says_no_grade_gives_no_sample(reason: str, fails:
 
 
 @story(SMALL, LARGE)
+async def test_a_judge_that_refuses_the_settings_is_asked_without_them_from_then_on(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        await served(stage)
+        talk = await it.judged()
+        assert talk.json()["temperature"] == 0
+        talk.reply({"error": {"message": "no temperature"}}, "400 Bad Request")
+        talk = await it.judged()
+        assert "temperature" not in talk.json()
+        talk.reply(verdict("pass"))
+        await it.graded()
+        await served(stage)
+        talk = await it.judged()
+        assert "temperature" not in talk.json()
+        talk.reply({}, "400 Bad Request")
+        await it.dropped("judge_failed")
+        assert it.routing.state("dear") == "closed"
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
 async def test_a_judge_that_takes_too_long_is_given_up_and_paid_for_as_far_as_can_be_told(stage: Stage) -> None:
     async with house(stage, timeout=0.02) as it:
         await it.load()

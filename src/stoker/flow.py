@@ -431,7 +431,7 @@ class Flow:
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
             if relay.answer is not None:
-                decision.translation = relay.answer.told().decode()
+                decision.translation = relay.answer.told().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
         stay, call.stay = call.stay, None

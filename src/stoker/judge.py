@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 
 from stoker.call import Leases
 from stoker.domain.answer import Answer, Event
-from stoker.domain.errors import CapacityError, StokerError, UpstreamError
+from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Driver, Serve
@@ -51,10 +53,12 @@ class Judge:
         self._leases = leases
         self._pool = pool
         self._speech = speech
+        self._plain: set[str] = set()
+        """Tiers that refused the settings of a question, and are asked without them."""
 
     def estimate(self, tier: Tier, size: int) -> float:
         """What a question about `size` characters costs at most, about."""
-        return tier.cost.of(size // BYTES_PER_TOKEN + judging.MAX_TOKENS, judging.MAX_TOKENS)
+        return tier.cost.of(_tokens(size), judging.most_tokens(tier.cloud))
 
     async def ask(
         self, routing: Routing, tier: Tier, task: str, conversation: str, answer: str, timeout: float
@@ -66,12 +70,13 @@ class Judge:
         may_wait = not routing.is_loaded(tier)
         if may_wait and serve.driver is not Driver.EXTERNAL:
             return Heard(None, "judge_not_loaded")  # 2
-        if serve.context is not None and size // BYTES_PER_TOKEN + 2 * judging.MAX_TOKENS > serve.context:
+        if serve.context is not None and _tokens(size) + judging.most_tokens(tier.cloud) > serve.context:
             return Heard(None, "too_long")  # 3
-        prompt = judging.asked(task, conversation, answer, secrets.token_hex(16))
-        routing.on_sent(tier.name)
+        question = partial(judging.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
-            usage, said = await self._ask(serve, prompt, timeout, may_wait)
+            async with self._place(serve, may_wait, timeout) as lease:
+                routing.on_sent(tier.name)
+                usage, said = await self._said(tier.name, serve, lease, question, timeout)
             routing.on_served(tier.name)
         except TimeoutError:
             routing.on_error(tier.name, UpstreamError("the judge took too long"))
@@ -89,8 +94,33 @@ class Judge:
             return Heard(None, "unsure" if found else "judge_unclear", cost)  # 6
         return Heard(found is Grade.PASS, cost=cost)  # 7
 
-    async def _ask(self, serve: Serve, prompt: Prompt, timeout: float, may_wait: bool) -> tuple[Usage, str]:
+    async def _said(
+        self, tier: str, serve: Serve, lease: Lease, question: Callable[[bool], Prompt], timeout: float
+    ) -> tuple[Usage, str]:
         """What it cost, and what was said. Raises StokerError, TimeoutError."""
+        kept = _Kept()
+        while True:
+            is_plain = tier in self._plain
+            form = self._speech.own(serve, lease.target, question(is_plain))
+            sending = self._speech.sending(form, lease.target, [], "judge", check=kept)
+            status, body = await exchange(self._pool, lease.target, sending.head, sending.body, timeout)
+            if status not in (400, 422) or is_plain:
+                break
+            self._plain.add(tier)
+        if status == 429:
+            raise _busy("it has too much to do")
+        if status != 200:
+            ours = status in (400, 404, 413, 422)
+            raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="judge_failed")
+        assert isinstance(sending.answer, AnswerTranslator)
+        sending.answer.whole(body)
+        return sending.answer.usage, kept.text
+
+    @asynccontextmanager
+    async def _place(self, serve: Serve, may_wait: bool, timeout: float) -> AsyncIterator[Lease]:
+        """A lease for `timeout` seconds at most: then TimeoutError. Raises CapacityError where there is none, or where
+        it is taken away.
+        """
         is_cut = False
 
         def cut(reason: str) -> None:
@@ -103,7 +133,7 @@ class Judge:
                 lease = await self._lease(serve, may_wait)
                 lease.on_cut = cut
                 try:
-                    return await self._exchange(serve, lease, prompt, timeout)
+                    yield lease
                 finally:
                     lease.release()
         except TimeoutError:
@@ -128,19 +158,6 @@ class Judge:
                 got.result().release()  # it was granted in the very moment
             raise
 
-    async def _exchange(self, serve: Serve, lease: Lease, prompt: Prompt, timeout: float) -> tuple[Usage, str]:
-        form = self._speech.own(serve, lease.target, prompt)
-        kept = _Kept()
-        sending = self._speech.sending(form, lease.target, [], "judge", check=kept)
-        status, body = await exchange(self._pool, lease.target, sending.head, sending.body, timeout)
-        if status == 429:
-            raise _busy("it has too much to do")
-        if status != 200:
-            raise UpstreamError(f"it answered HTTP {status}", code="upstream_error")
-        assert isinstance(sending.answer, AnswerTranslator)
-        sending.answer.whole(body)
-        return sending.answer.usage, kept.text
-
 
 class _Kept:
     """Holds the text of a whole answer; checks nothing."""
@@ -162,3 +179,8 @@ class _Kept:
 
 def _busy(why: str) -> CapacityError:
     return CapacityError(f"the judge has no time: {why}", code="judge_busy")
+
+
+def _tokens(size: int) -> int:
+    """Of a question about so many characters, about."""
+    return size // BYTES_PER_TOKEN + judging.RULES_TOKENS

@@ -72,6 +72,8 @@ class Shadow:
         self._routing: Routing | None = None
         self._queue: asyncio.Queue[Job] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
+        self._ended: asyncio.Task[None] | None = None
+        """The worker before, which may have a last word to say."""
         self._saving: asyncio.Task[None] | None = None
         self._known: OrderedDict[str, str] = OrderedDict()
         self._has_complained = False
@@ -95,16 +97,15 @@ class Shadow:
 
     def stop(self) -> None:
         """Nothing more is graded: what waits is dropped, the judge's place is free again. May be called twice."""
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.cancel()
+        if self._worker is not None:
+            self._worker.cancel()
+            self._ended, self._worker = self._worker, None
         self._queue = asyncio.Queue()
 
     async def close(self) -> None:
         """Ends the worker; what is known is written."""
-        worker = self._worker
         self.stop()
-        await asyncio.gather(*(task for task in (worker, self._saving) if task is not None), return_exceptions=True)
+        await asyncio.gather(*filter(None, (self._ended, self._saving)), return_exceptions=True)
 
     # -- what the requests tell ------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from stoker.domain.prompt import (
 )
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, Row, Verdict
-from stoker.measure.judging import MAX_TOKENS, Grade, asked, conversation, grade, merged
+from stoker.measure.judging import Grade, asked, conversation, grade, merged
 from stoker.measure.stats import Sprt
 from stoker.measure.stats import Verdict as Decided
 
@@ -86,11 +86,14 @@ def test_conversation_and_answer_stand_as_data_between_marks_of_this_one_questio
     assert f"<answer {NONCE}>\n1. do it\n</answer {NONCE}>" in shown.text
 
 
-def test_the_judge_is_asked_for_few_tokens_without_chance_and_without_thinking() -> None:
-    made = asked("chat", "c", "a", NONCE)
-    assert (made.max_tokens, made.settings, made.stream) == (MAX_TOKENS, {"temperature": 0}, False)
-    assert made.reasoning is not None
-    assert made.reasoning.enabled is False
+def test_the_judge_is_asked_for_few_tokens_without_chance_and_a_local_one_without_thinking() -> None:
+    local, cloud = asked("chat", "c", "a", NONCE), asked("chat", "c", "a", NONCE, cloud=True)
+    assert (local.max_tokens, local.settings, local.stream) == (256, {"temperature": 0}, False)
+    assert local.reasoning is not None
+    assert local.reasoning.enabled is False
+    assert (cloud.max_tokens, cloud.settings, cloud.reasoning) == (1024, {"temperature": 0}, None)
+    for plain in (asked("chat", "c", "a", NONCE, plain=True), asked("chat", "c", "a", NONCE, True, True)):
+        assert (plain.settings, plain.reasoning) == ({}, None)
 
 
 @given(st.text(), st.text())

@@ -32,8 +32,8 @@ from stoker.measure import stats
 
 MAX_TEXT = 32 * 1024
 """Characters of a conversation, and of an answer: what is longer is not graded."""
-MAX_TOKENS = 256
-"""Of what the judge says."""
+RULES_TOKENS = 400
+"""Of what stands around conversation and answer, about."""
 _MAX_REPLY = 8192
 _OBJECT = re.compile(r"\{")
 _VERDICTS = {
@@ -78,22 +78,25 @@ def conversation(prompt: Prompt) -> str | None:
     return "\n\n".join(parts)
 
 
-def asked(task: str, conversation: str, answer: str, nonce: str) -> Prompt:
-    """What the judge gets. `nonce`: made by chance for this one question."""
+def asked(task: str, conversation: str, answer: str, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
+    """What the judge gets. `nonce`: made by chance for this one question. `plain`: without settings, for one that
+    refuses them: some clouds know no temperature, and most no switch for thinking, so no cloud is told of the latter.
+    """
     data = f"<conversation {nonce}>\n{conversation}\n</conversation {nonce}>\n\n"
     data += f"<answer {nonce}>\n{answer}\n</answer {nonce}>\n\nYour verdict, as JSON:"
-    turns = [
-        Turn(Role.SYSTEM, [Text(_RULES.format(nonce=nonce, task=task))]),
-        Turn(Role.USER, [Text(data)]),
-    ]
     return Prompt(
         Dialect.CHAT,
         "judge",
-        turns,
-        max_tokens=MAX_TOKENS,
-        reasoning=Reasoning(enabled=False),
-        settings={"temperature": 0},
+        [Turn(Role.SYSTEM, [Text(_RULES.format(nonce=nonce, task=task))]), Turn(Role.USER, [Text(data)])],
+        max_tokens=most_tokens(cloud),
+        reasoning=None if cloud or plain else Reasoning(enabled=False),
+        settings={} if plain else {"temperature": 0},
     )
+
+
+def most_tokens(cloud: bool) -> int:
+    """Of what the judge says. It needs ten; but a cloud may think before, and none of it is asked for."""
+    return 1024 if cloud else 256
 
 
 def grade(reply: str) -> Grade | None:
