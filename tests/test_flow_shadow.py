@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stoker import shadow
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.routing import Shadow as Settings
 from stoker.domain.run import Fingerprint
+from stoker.domain.serve import Driver
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
 from stoker.fleet.residency import Residency
 from stoker.judge import Judge
@@ -23,6 +27,7 @@ from stoker.request.translate.thinking import Signer
 from stoker.routing import Routing
 from stoker.shadow import Shadow
 from stoker.speech import Speech
+from stoker.store import live
 from stoker.store.live import read
 from stoker.store.routed import RoutedCounts
 from stoker.testing.client import compose
@@ -30,8 +35,9 @@ from test_flow_routing import TOOL, a_call, piece, whole
 from test_flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, ask, story
 
 DAY = 86_400.0
-SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
-LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)), max_active=1)
+CHAT = frozenset((Dialect.CHAT,))
+SMALL = a_serve("small", served_name="small-1", dialects=CHAT)
+LARGE = a_serve("large", served_name="large-1", dialects=CHAT, max_active=1)
 PRICE = Cost(1.0, 2.0)
 MODES = (Verify.OFF, Verify.OBSERVE, Verify.HOLD_TOOLS, Verify.HOLD_ALL)
 
@@ -422,6 +428,82 @@ async def test_a_drain_of_the_judge_ends_the_grading_and_is_no_fault_of_it(stage
         assert it.routing.state("dear") == "closed"
 
 
+@story(SMALL, a_serve("large", served_name="large-1", dialects=CHAT, driver=Driver.EXTERNAL))
+async def test_a_judge_that_runs_elsewhere_is_looked_at_first_where_nobody_used_it_yet(stage: Stage) -> None:
+    async with house(stage) as it:
+        stage.fleet.gates["large"] = asyncio.Event()
+        await served(stage)
+        await stage.until(lambda: "start large" in stage.fleet.journal, "it is looked at")
+        stage.fleet.gates["large"].set()
+        await it.grade("pass")
+        await it.graded()
+
+
+@story(SMALL, a_serve("large", served_name="large-1", dialects=CHAT, driver=Driver.EXTERNAL))
+async def test_the_end_while_the_judge_is_looked_at_leaves_nobody_waiting(stage: Stage) -> None:
+    async with house(stage, timeout=0.02) as it:
+        stage.fleet.gates["large"] = asyncio.Event()
+        await served(stage)
+        await it.dropped("judge_timeout")
+        assert stage.left()["seated"] == 0
+        await served(stage)
+        await stage.until(lambda: stage.left()["seated"] == 1, "it waits")
+        await it.shadow.close()
+        stage.fleet.gates["large"].set()
+        stage.decisions.clear()
+
+
+@story(SMALL, a_serve("large", served_name="large-1", dialects=CHAT, context=700))
+async def test_what_is_longer_than_the_judges_context_is_not_sent_to_it(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        await served(stage)
+        await it.dropped("too_long")
+
+
+@pytest.mark.parametrize("reason", ["tier_unknown", "not_permitted"])
+def test_a_reload_counts_for_what_waits_already(reason: str) -> None:
+    @story(SMALL, LARGE)
+    async def tell(stage: Stage) -> None:
+        async with house(stage) as it:
+            await it.load()
+            await served(stage)
+            first = await it.judged()
+            await served(stage)
+            router = it.routing.router
+            tiers = router.tiers[1:] if reason == "tier_unknown" else router.tiers
+            fresh = Router(tiers, shadow=router.shadow, allow_cloud=reason == "tier_unknown")
+            it.routing.configure(fresh, stage.serves)
+            it.begin()
+            first.reply(verdict("pass"))
+            await it.dropped(reason)
+            stage.decisions.clear()
+
+    tell()
+
+
+@story(SMALL, LARGE)
+async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begins_anew(stage: Stage) -> None:
+    async with house(stage, judge="cheap") as it:
+        it.routing.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)
+        await stage.conductor.switch("small")
+        client = await stage.client()
+        for word in ("fail", "fail", "fail"):
+            await client.send(ask(model="auto:chat"))
+            (await it.judged()).reply(whole())
+            await client.reply()
+            talk = await stage.asked()
+            assert talk.json()["model"] == "small-1"
+            talk.reply(verdict(word))
+            await it.graded(it.shadow.rows["dear", "chat"].n + 1 if it.shadow.rows else 1)
+            stage.decisions.clear()
+        dear = it.routing.router.tiers[1]
+        assert it.shadow.rows["dear", "chat"].identity == "large-1"
+        assert it.routing.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
+        it.routing.configure(it.routing.router, [SMALL, replace(LARGE, served_name="large-2")])
+        assert it.routing.standing(dear, "chat").why == "trusted, not measured"
+
+
 # -- money, and what is kept -----------------------------------------------------------------------------------------
 
 
@@ -459,6 +541,48 @@ async def test_grades_and_what_was_spent_are_there_after_a_restart(stage: Stage)
         again = House(stage, it.state, Verify.OFF, Cost(), {})
         assert (again.row, again.shadow.spent) == ((0, 1), spent)
         await again.shadow.close()
+
+
+@story(SMALL, LARGE)
+async def test_what_changes_while_it_is_written_is_written_after_it_in_one(
+    stage: Stage,
+) -> None:
+    go, bodies = threading.Event(), list[bytes]()
+
+    def slow(path: Path, body: bytes) -> None:
+        bodies.append(body)
+        go.wait(PATIENCE)
+        if len(bodies) == 2:
+            raise OSError(28, "the disk is full")
+
+    async with house(stage) as it:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(live, "write", slow)
+            await it.load()
+            for number in (1, 2, 3):
+                await served(stage)
+                await it.grade("pass")
+                await it.graded(number)
+            await stage.until(lambda: bodies, "the first is under way")
+            go.set()
+            await stage.until(lambda: len(bodies) == 2, "what came meanwhile")
+            await it.shadow.close()
+        assert [json.loads(body)["rows"][0]["n"] for body in bodies] == [1, 3]
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shadow, "REMEMBERED", 1)
+            for number in (1, 2):
+                await served(stage)
+                await it.grade("pass")
+                await it.graded(number)
+        assert [bool(it.shadow.told(one.id)) for one in stage.decisions] == [False, True]
+        stage.decisions.clear()
 
 
 @story(SMALL, LARGE)
