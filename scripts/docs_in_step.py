@@ -15,11 +15,15 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.decision import Attempt, Routed
-from stoker.domain.routing import Router
+from stoker.domain.routing import Router, Shadow
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Tier, Verdict, Verify
+from stoker.judge import DROPS as OF_THE_JUDGE
 from stoker.request.verify.finding import CHECKS
 from stoker.routing import Routing
+from stoker.shadow import DROPS
+from stoker.shadow import status as graded
+from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -62,7 +66,7 @@ def told() -> Iterator[tuple[str, str]]:
     for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
         yield from (("decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
     yield from (("http.md", name) for name in keys(shown(), "routing"))
-    yield from (("routing.md", word) for words in (CHECKS, Verdict, Verify) for word in words)
+    yield from (("routing.md", word) for words in (CHECKS, Verdict, Verify, DROPS, OF_THE_JUDGE) for word in words)
 
 
 def keys(document: dict[str, object], path: str) -> Iterator[str]:
@@ -72,6 +76,8 @@ def keys(document: dict[str, object], path: str) -> Iterator[str]:
         first = value[0] if isinstance(value, list) and value else None
         if isinstance(first, dict):
             yield from (key if name == "stale" else f"{path}.{name}.{key}" for key in first)
+        if isinstance(value, dict):
+            yield from keys(value, f"{path}.{name}")
 
 
 def shown() -> dict[str, object]:
@@ -80,7 +86,7 @@ def shown() -> dict[str, object]:
     row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
     routing = Routing(Router((tier,)), [], {(tier.name, "chat"): row}, Nobody(), lambda: 0.0)
     routing.fingerprints[tier.serve] = Fingerprint("now", "now")
-    return routing.status()
+    return {**routing.status(), "shadow": graded(Shadow(0.1), RoutedCounts(), 0, 0.0)}
 
 
 class Nobody:

@@ -412,3 +412,21 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
         assert not decision.routed.attempts[0].checked
 
     tell()
+
+
+@story(SMALL, LARGE)
+async def test_a_share_of_the_requests_goes_first_to_another_tier_that_proved_good_enough(stage: Stage) -> None:
+    rows = {(tier, "chat"): Row(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
+    routing = route(stage, rows=rows, explore=0.1)
+    routing.fingerprints["small"] = Fingerprint("i", "e")
+    routing.live.add("small")
+    await stage.conductor.switch("large")
+    client = await stage.client()
+    for drawn, served in ((0.1, "cheap"), (0.05, "dear")):
+        stage.flow.chooser._chance = lambda drawn=drawn: drawn  # type: ignore[misc]
+        await client.send(ask(model="auto"))
+        (await stage.asked()).reply(whole())
+        assert (await client.reply()).header("x-stoker-tier") == served
+        decision = await sealed(stage)
+        assert decision.routed is not None
+        assert decision.routed.why[0].startswith("dear: allow, explored, ") == (served == "dear")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from stoker import __version__
 from stoker.domain.access import Scope, Settings
@@ -55,6 +56,8 @@ class Looks:
     statistics: Callable[[], Mapping[str, Statistics]] = dict
     warm: Callable[[], warm.Statistics | None] = lambda: None
     conversations: Callable[[], conversations.Statistics | None] = lambda: None
+    shadow: Callable[[], dict[str, Any] | None] = lambda: None
+    graded: Callable[[str], str] = lambda request_id: ""
 
 
 class Admin:
@@ -107,12 +110,16 @@ class Admin:
             "slots": report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": [] if self._promotions is None else self._promotions.status(),
-            "routing": None if self._flow.routing is None else self._flow.routing.status(),
+            "routing": self._routing(),
             "warm": _warm(self._looks.warm()),
             "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
             "decisions": {"kept": kept.kept, "dropped": kept.dropped},
         }
+
+    def _routing(self) -> dict[str, Any] | None:
+        routing = self._flow.routing
+        return None if routing is None else {**routing.status(), "shadow": self._looks.shadow()}
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         held = self._looks.statistics()
@@ -256,6 +263,8 @@ class Admin:
             found = self._store.find(request_id)
             if found is None:
                 raise ClientError(f"no decision is kept under {request_id[:80]!r}", code="no_decision", status=404)
+            if found.routed is not None and (graded := self._looks.graded(found.id)):
+                found = replace(found, routed=replace(found.routed, graded=graded))
             return {"decision": msgspec.to_builtins(found)}
         limit = query.get("limit", "50")
         if not (limit.isascii() and limit.isdigit()):

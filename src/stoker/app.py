@@ -46,6 +46,7 @@ from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
 from stoker.front import Front
 from stoker.hosting import BACKLOG, Server, close, event_loop, listen, logging_to
+from stoker.judge import Judge
 from stoker.legacy import Legacy
 from stoker.measure import artifact
 from stoker.measure.machine import machine
@@ -60,6 +61,8 @@ from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.translate.thinking import Signer
 from stoker.routing import Routing
+from stoker.shadow import Shadow
+from stoker.speech import Speech
 from stoker.store.active import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
@@ -148,7 +151,8 @@ class Application:
         gc.collect()
         gc.freeze()  # what lives as long as the program is not looked through again
         gc.set_threshold(GC_THRESHOLD, 20, 20)
-        server = Server(self._uvicorn(), self.conductor, self.settings.front_door.shutdown_grace, self._opened)
+        grace = self.settings.front_door.shutdown_grace
+        server = Server(self._uvicorn(), self.conductor, grace, self._opened, self.shadow.stop)
         try:
             # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
             recovering = {swap.slot for swap in self._journal.left()}
@@ -166,6 +170,7 @@ class Application:
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
             self.promotions.close()
+            await self.shadow.close()
             await self.measured.close()
             await self.conductor.close(self._leave_running)
             await self.warm.close()
@@ -219,6 +224,8 @@ class Application:
             self._thinking_signer(),
             Pictures(settings.media),
         )
+        judge = Judge(self.conductor, self.pool, Speech(Signer((self._state.signing_key(),)), clock.wall))
+        self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
@@ -233,6 +240,8 @@ class Application:
             supervisor.statistics,
             self.warm.statistics,
             self.conversations.statistics,
+            self.shadow.status,
+            self.shadow.told,
         )
         self.admin = Admin(
             settings,
@@ -363,6 +372,7 @@ class Application:
         if router is None:
             self.flow.routing = None
             self.measured.begin(None)
+            self._grade(None)
             return
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
@@ -377,6 +387,11 @@ class Application:
             routing.learn(rows)
             routing.configure(router, settings.serves)
             self.measured.begin(routing)
+        self._grade(routing)
+
+    def _grade(self, routing: Routing | None) -> None:
+        """Answers are graded as configured; where none is, requests know nothing of it."""
+        self.flow.chooser.grades = self.shadow if self.shadow.begin(routing) else None
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""

@@ -14,6 +14,7 @@ from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.dialogue import Check
 from stoker.request.translate.translate import AnswerTranslator
+from stoker.sampling import Sample
 
 
 class Leases(Protocol):
@@ -34,7 +35,7 @@ class Call:
 
     __slots__ = (
         "asking", "began", "check_of", "counted", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply",
-        "stay", "waiting", "wire",
+        "sample", "stay", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -51,6 +52,8 @@ class Call:
         self.stay: Stay | None = None
         self.check_of: Check | None = None
         """What looks at the answer of the serve that is being asked."""
+        self.sample: Sample | None = None
+        """What keeps the answer, where it is to be graded."""
         self.goes_on: AnswerTranslator | None = None
         """An answer that the client has the beginning of, which the next reply is to end."""
         self.relay: Relay | None = None

@@ -6,6 +6,7 @@ After text went out, a wrong call alone is asked for once more. What nobody got 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Protocol
 
@@ -22,9 +23,11 @@ from stoker.request.accept.door import Caller
 from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
+from stoker.request.decide.explore import explored
 from stoker.request.decide.policy import Plan, Step
 from stoker.request.translate.translate import REJECTED, AnswerTranslator
 from stoker.routing import Asking, Routing
+from stoker.sampling import Sample
 from stoker.speech import Form, Speech
 
 
@@ -46,10 +49,29 @@ class Carries(Protocol):
     def release(self, call: Call) -> None: ...
 
 
+class Grades(Protocol):
+    """Draws requests whose answers are to be graded. Neither method waits or raises."""
+
+    def draw(self, plan: Plan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> Sample | None:
+        """None: this one is not graded. `size`: bytes of its body."""
+
+    def offer(self, sample: Sample, tier: str, task_class: str, request_id: str) -> None:
+        """It was answered by this tier."""
+
+
 class Chooser:
+    """`grades`: None as long as nothing is graded."""
+
     def __init__(
-        self, flow: Carries, speech: Speech, target: Callable[[str], Target | None], now: Callable[[], float]
+        self,
+        flow: Carries,
+        speech: Speech,
+        target: Callable[[str], Target | None],
+        now: Callable[[], float],
+        chance: Callable[[], float] | None = None,
     ) -> None:
+        self.grades: Grades | None = None
+        self._chance = chance or random.Random().random
         self._flow = flow
         self._speech = speech
         self._target = target
@@ -62,6 +84,11 @@ class Chooser:
         the last of them failed with, or ClientError 403 `no_tier`.
         """
         plan = await self._plan(call, caller, routing, endpoint, top, body)
+        if routing.router.explore and endpoint.generates:
+            plan = explored(plan, routing.router.explore, self._chance())
+        grades = self.grades
+        if grades is not None:
+            call.sample = grades.draw(plan, endpoint, caller.key.cloud, len(body))
         decision = call.decision
         decision.routed = routed = routing.record(plan)
         named = {tier.name: tier.serve for tier in routing.router.tiers}  # a reload may change them meanwhile
@@ -84,6 +111,8 @@ class Chooser:
                 await self._attempt(call, serve, step, attempt, endpoint, top, body)
                 routing.on_served(step.tier.name)
                 attempt.outcome = "served"
+                if grades is not None and call.sample is not None and call.reply.status == 200:
+                    grades.offer(call.sample, step.tier.name, plan.task.name, decision.id)
                 return
             except StokerError as error:
                 routing.on_error(step.tier.name, error)
@@ -148,8 +177,11 @@ class Chooser:
             await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
 
     async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
-        prompt = None if step.verify is Verify.OFF else self._speech.prompt(form)
-        call.check_of = check = None if prompt is None else Checked(prompt, step.verify)
+        sample = call.sample
+        prompt = None if step.verify is Verify.OFF and sample is None else self._speech.prompt(form)
+        call.check_of = check = None if prompt is None or step.verify is Verify.OFF else Checked(prompt, step.verify)
+        if sample is not None and prompt is not None:
+            call.check_of = sample.before(check, prompt, call.goes_on is not None)
         try:
             await self._flow.carry(call, serve, form)
         finally:

@@ -92,7 +92,7 @@ class Flow:
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
-        self._chooser = Chooser(self, self._speech, leases.target, clock.now)
+        self.chooser = Chooser(self, self._speech, leases.target, clock.now)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -126,7 +126,7 @@ class Flow:
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
         if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
-            await self._chooser.answer(call, caller, self.routing, endpoint, top, body)
+            await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
             return
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
@@ -455,7 +455,7 @@ class Flow:
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
             if relay.answer is not None:
-                decision.translation = relay.answer.told().decode()
+                decision.translation = relay.answer.told().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in (401, 403, 407):  # the serve's fault, or ours
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
         stay, call.stay = call.stay, None

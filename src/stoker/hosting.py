@@ -25,8 +25,17 @@ BACKLOG = 2048
 class Server(uvicorn.Server):
     """uvicorn's server with Stoker's way to stop."""
 
-    def __init__(self, config: uvicorn.Config, conductor: Conductor, grace: float, opened: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        conductor: Conductor,
+        grace: float,
+        opened: Callable[[], None],
+        closing: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`closing`: called when the end begins, before leases are waited for."""
         super().__init__(config)
+        self._closing = closing
         self._opened = opened
         self._conductor = conductor
         self._grace = grace
@@ -54,6 +63,7 @@ class Server(uvicorn.Server):
                     await self._signalled.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._closing()
         self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
         try:
             await super().shutdown(sockets)

@@ -73,6 +73,8 @@ class Routing:
         """Serves whose fingerprint is that of the process that runs."""
         self.suspects: set[tuple[str, str]] = set()
         """Tier and class whose answers became worse: measured again, they are suspect no more."""
+        self.graded: dict[tuple[str, str], Row] = {}
+        """What live grades say; whoever grades fills it."""
         self._sees = sees
         self._now = now
         self._classify = classify
@@ -147,17 +149,32 @@ class Routing:
         key = tier.name, task_class
         now, is_risky = self.fingerprints.get(tier.serve), task_class in self.router.high_risk
         is_live, is_suspect = tier.serve in self.live, key in self.suspects
-        return standing(tier, task_class, self.rows.get(key), now, is_risky, is_live, is_suspect)
+        graded = self.graded.get(key) if self.graded else None
+        if graded is not None and tier.cloud and (mark := self.mark(tier)) and mark.identity != graded.identity:
+            graded = None  # of another model of its vendor
+        return standing(tier, task_class, self.rows.get(key), now, is_risky, is_live, is_suspect, graded)
+
+    def mark(self, tier: Tier) -> Fingerprint | None:
+        """What its answers are of, just now. Of a cloud nothing but the model's name is known. None: nobody knows."""
+        serve = self._serves.get(tier.serve)
+        if serve is None:
+            return None
+        if tier.cloud:
+            return Fingerprint(serve.served_name or serve.name)
+        found = self.fingerprints.get(tier.serve) if tier.serve in self.live else None
+        return Fingerprint(found.identity, found.execution) if found is not None and found.identity else None
 
     def learn(self, rows: Mapping[tuple[str, str], Row]) -> None:
-        """A new profile. What was measured since is suspect no more."""
+        """A new profile. What was measured since is suspect no more, and the live grades from before count no more."""
         self.suspects = {key for key in self.suspects if rows.get(key) == self.rows.get(key)}
+        for key in [key for key in self.graded if key in rows and rows[key] != self.rows.get(key)]:
+            del self.graded[key]
         self.rows = dict(rows)
 
     def stale(self) -> list[tuple[str, str, str]]:
         """Tier, class and reason of each row that counts no longer: to be measured again."""
         found = []
-        for tier_name, task_class in sorted(self.rows):
+        for tier_name, task_class in sorted(self.rows.keys() | self.graded.keys()):
             tier = self._tiers.get(tier_name)
             if tier is not None and (one := self.standing(tier, task_class)).is_stale:
                 found.append((tier_name, task_class, one.why))
@@ -170,7 +187,7 @@ class Routing:
             tier,
             self.standing(tier, task.name),
             self._barred(tier, serve, task, seen, asking),
-            "" if serve is None else self._ailing(tier),
+            "" if serve is None else self.ails(tier),
             self._sees.is_loaded(tier.serve),
             self._sees.displaces(tier.serve),
             tier.cost.of(seen.about, asking.output if asking.output is not None else OUTPUT),
@@ -179,24 +196,30 @@ class Routing:
 
     def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
-        router = self.router
         if serve is None:
             return "gone"  # 1
         if not listed(task.name, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud:
-            if not router.allow_cloud:
-                return "cloud_not_permitted"  # 3
-            if not listed(task.name, router.cloud_classes):
-                return "class_not_cloud"
-            if not asking.may_use_cloud:
-                return "key_not_cloud"
+        if tier.cloud and (bar := self.cloud_bar(task.name, asking.may_use_cloud)):
+            return bar  # 3
         if not asking.speaks(serve):
             return "dialect"  # 4
         is_too_long = seen.tokens is not None and serve.context is not None and seen.tokens >= serve.context
         return "context" if is_too_long else ""  # 5
 
-    def _ailing(self, tier: Tier) -> str:
+    def cloud_bar(self, task_class: str, may_use_cloud: bool) -> str:
+        """Why nothing of a request may go to a cloud; empty: it may."""
+        if not self.router.allow_cloud:
+            return "cloud_not_permitted"
+        if not listed(task_class, self.router.cloud_classes):
+            return "class_not_cloud"
+        return "" if may_use_cloud else "key_not_cloud"
+
+    def is_loaded(self, tier: Tier) -> bool:
+        return self._sees.is_loaded(tier.serve)
+
+    def ails(self, tier: Tier) -> str:
+        """Why it cannot serve just now; empty: it can, once it is loaded."""
         now = self._now()
         return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
 

@@ -16,6 +16,7 @@ from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
+from stoker.request.translate.corners import Losses
 from stoker.request.translate.dialogue import Asked, Check
 from stoker.request.translate.thinking import Signer
 from stoker.request.translate.tidy import is_plain, tidy
@@ -119,6 +120,15 @@ class Speech:
         words = (*way, *(f"lossy:{code}" for code in written.losses.codes))
         return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written, about)
 
+    def own(self, serve: Serve, target: Target, prompt: Prompt) -> Form:
+        """A request that Stoker itself makes, not streamed. Raises ClientError 400 as `form` does."""
+        client = ENDPOINTS[PATHS[prompt.dialect]]
+        dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
+        about = self._about(serve, dialect, target.system_turns)
+        written = write_prompt(prompt, Losses(), about, self._signer)
+        top = Top(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
+        return Form(client, ENDPOINTS[PATHS[dialect]], top, written.body, (), written, about)
+
     def one_token(self, form: Form) -> Form:
         """The same request, for one token of answer."""
         assert form.written is not None
@@ -167,7 +177,8 @@ class Speech:
         """
         body, changes, remove_usage = form.edited(target.served_name, sequence)
         if form.written is None:
-            plain = bool(form.top.stream)  # nothing of ours, no error and no ping, can be put into a compressed stream
+            # Nothing of ours, no error and no ping, can be put into a compressed stream, and nothing of it is read.
+            plain = bool(form.top.stream) or check is not None
             head = request_head(b"POST", form.endpoint.path, target, given, len(body), plain)
             watched = None if check is None else Watched(form.endpoint.dialect, remove_usage, check)
             return Sending(head, body, remove_usage, form.words + changes, watched)

@@ -17,7 +17,10 @@ from stoker.cli import following
 from stoker.cli.failure import NotRunning
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.domain.spending import Spent
+from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.store.decisions import DecisionLog
+from stoker.store.live import encode
 
 TIERS = """
 [[tier]]
@@ -191,7 +194,7 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
     assert lines[2].split() == ["chat", "dear", "1", "0", "0", "-", "0", "0", "0.02", "0", "-"]
     assert lines[3].split()[0] == "all"
     assert "5 of 6 recorded requests named a task; 1 of them was sent to no tier" in lines
-    assert "silent failures  not measured: no shadow grades" in lines
+    assert "silent failures  not measured: no answer was graded ([router.shadow])" in lines
     assert "saved            0.06 of the 0.08 that the dearest cloud tier would have cost" in lines
 
 
@@ -205,6 +208,59 @@ def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[s
     assert cheap["accept_interval"] == [pytest.approx(0.3006, abs=1e-4), pytest.approx(0.9544, abs=1e-4)]
     assert (dear["accept_rate"], dear["accept_interval"]) == (None, None)
     assert found["total"]["saved"] == pytest.approx(0.06)
+
+
+def grades(config: Path, *rows: tuple[str, str, int, int]) -> Path:
+    path = config.parent / "state" / "live.json"
+    listed = [Row(tier, name, "i", "e", n, passed, Verdict.VERIFY, source=LIVE) for tier, name, passed, n in rows]
+    path.write_bytes(encode({(row.tier, row.task_class): row for row in listed}, Spent()))
+    return path
+
+
+def test_silent_failures_are_told_by_class_and_in_all_with_their_interval(
+    log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    grades(config, ("cheap", "chat", 60, 60), ("dear", "chat", 19, 20), ("cheap", "math-short", 38, 40))
+    assert run(["decisions", "--routes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("silent failures  3 of 120 graded answers wrong: 0.025 (0.009-0.071)")
+    assert lines[at + 1 : at + 3] == [
+        "  chat           1 of 80 graded answers wrong: 0.013 (0.002-0.067)",
+        "  math-short     2 of 40 graded answers wrong: 0.050 (0.014-0.165)",
+    ]
+    assert run(["decisions", "--routes", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["silent_failures"]
+    assert (found["wrong"], found["graded"], found["rate"]) == (3, 120, 0.025)
+    assert found["interval"] == [pytest.approx(0.0085, abs=1e-4), pytest.approx(0.0709, abs=1e-4)]
+    assert found["classes"]["math-short"]["wrong"] == 2
+
+
+def test_grades_of_one_class_are_one_line_and_one_answer_is_no_plural(
+    log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    grades(config, ("cheap", "chat", 1, 1))
+    assert run(["decisions", "--routes"]) == 0
+    told = capsys.readouterr().out
+    assert "1 graded answer wrong: 0.000 (0.000-0.793)" in told
+    assert told.count("graded") == 1
+
+
+def test_grades_that_cannot_be_read_are_told_of_and_the_rest_is_shown(
+    log: DecisionLog, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(log)
+    path = grades(config)
+    path.write_text("{")
+    assert run(["decisions", "--routes"]) == 0
+    captured = capsys.readouterr()
+    assert "silent failures  not measured" in captured.out
+    assert "holds no live grades" in captured.err
+    path.unlink()
+    path.mkdir()
+    assert run(["decisions", "--routes"]) == 0
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_where_nothing_was_routed_the_next_step_is_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:

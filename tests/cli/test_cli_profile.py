@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from stoker.cli.main import run
+from stoker.domain.spending import Spent
 from stoker.domain.tier import Row, Verdict
+from stoker.store.live import encode as live
 from stoker.store.profile import encode
 
 TIERS = """
@@ -44,8 +46,36 @@ def test_what_was_measured_is_shown_by_tier_and_class(profile: Path, capsys: pyt
     write(profile, row("planning", 0, 3, verdict=Verdict.DENY, at=0.0), row("chat"))
     assert run(["profile", "show"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["cheap", "chat", "allow", "27", "of", "27", "0.88", "250", "ms", "bootstrap", "-"]
+    assert lines[1].split() == ["cheap", "chat", "allow", "27", "of", "27", "0.88", "250", "ms", "bootstrap", "-", "-"]
     assert lines[2].split()[:6] == ["cheap", "planning", "deny", "0", "of", "3"]
+
+
+def graded(profile: Path, *rows: Row) -> None:
+    path = profile.with_name("live.json")
+    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, Spent()))
+
+
+def test_grades_of_live_answers_stand_beside_what_was_measured(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(profile, row("chat"), row("review"))
+    wrong = row("chat", 12, 20, verdict=Verdict.DENY)
+    graded(profile, wrong, row("creative", 5, 6, verdict=Verdict.VERIFY))
+    assert run(["profile", "show"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0][-1] == "LIVE"
+    assert lines[1][-4:] == ["deny,", "12", "of", "20"]
+    assert lines[2] == ["cheap", "creative", "not", "measured", "-", "-", "-", "-", "-",
+                        "allow-with-verify,", "5", "of", "6"]  # fmt: skip
+    assert lines[3][-1] == "-"
+    assert run(["profile", "show", "--json"]) == 0
+    chat, creative, review = json.loads(capsys.readouterr().out)
+    assert (chat["verdict"], chat["live"]["verdict"], chat["live"]["passed"]) == ("allow", "deny", 12)
+    assert (creative["tier"], creative["task_class"], creative["verdict"], creative["n"]) == (
+        "cheap", "creative", None, None,
+    )  # fmt: skip
+    assert creative["live"]["n"] == 6
+    assert review["live"] is None
 
 
 def test_nothing_measured_says_what_holds_then_and_what_to_run(
@@ -62,7 +92,7 @@ def test_nothing_measured_says_what_holds_then_and_what_to_run(
 def test_a_row_for_programs_is_the_row_of_the_file(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(profile, row())
     assert run(["profile", "show", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [msgspec.to_builtins(row())]
+    assert json.loads(capsys.readouterr().out) == [{**msgspec.to_builtins(row()), "live": None}]
 
 
 @pytest.mark.parametrize("words", [["show"], ["diff"], ["export"], ["import", "x.json"]])

@@ -20,7 +20,7 @@ from stoker.config.load import load
 from stoker.config.render import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import BreakerLimits, Router
+from stoker.domain.routing import BreakerLimits, Router, Shadow
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -125,6 +125,13 @@ cloud_classes = ["chat", "contracts"]
 breaker_failures = 2
 breaker_window = "1m"
 breaker_cool_down = "5s"
+explore = 0.01
+[router.shadow]
+rate = 0.25
+judge = "far"
+cost_cap = 2.5
+queue = 3
+timeout = "5s"
 [router.class.contracts]
 words = ["clause", "party of the first part"]
 tier = "far"
@@ -213,6 +220,7 @@ class TestShow:
         breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
         routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker"}
         assert routed == known["RouterTable"] == set(shown["router"])
+        assert set(Shadow.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeTable"] - in_any == {"extends", "abstract"}
@@ -246,10 +254,16 @@ KEYS = [
         "[media]": "MediaTable",
         "[router]": "RouterTable",
         "[router.class.planning]": "ClassTable",
+        "[router.shadow]": "ShadowTable",
         "[[tier]]": "TierTable",
     }.items()
     for key in schema()["$defs"][table]["properties"]
-    if (section, key) not in (("[front_door]", "keys"), ("[router]", "class"))  # beside their rows that is no TOML
+    if (section, key)
+    not in (
+        ("[front_door]", "keys"),
+        ("[router]", "class"),
+        ("[router]", "shadow"),
+    )  # beside their rows that is no TOML
 ]
 
 
@@ -367,6 +381,7 @@ class TestInStep:
             ("## [media]", "MediaTable"),
             ("## [router]", "RouterTable"),
             ("### [router.class.NAME]", "ClassTable"),
+            ("### [router.shadow]", "ShadowTable"),
             ("## [[tier]]", "TierTable"),
             ("### `cost`", "CostTable"),
         ],

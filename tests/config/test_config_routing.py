@@ -10,7 +10,7 @@ import pytest
 from stoker.config.explain import show, to_toml, warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Router, TaskClass
+from stoker.domain.routing import BreakerLimits, Router, Shadow, TaskClass
 from stoker.domain.serve import Driver
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
@@ -18,6 +18,7 @@ from stoker.domain.tier import Cost, Tier, Verify
 Loaded = Callable[[str], Settings]
 Problems = Callable[[str], list[str]]
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
 
 SERVES = """\
 [[serve]]
@@ -136,6 +137,7 @@ class TestRouter:
         router = routed(LOCAL)
         assert (router.high_risk, router.allow_cloud, router.cloud_classes) == (HIGH_RISK, True, ("*",))
         assert (router.breaker, router.profile_path) == (BreakerLimits(5, 30.0, 20.0), None)
+        assert (router.explore, router.shadow) == (0.0, Shadow())
 
     def test_what_the_file_says_counts(self, routed: Callable[[str], Router], tmp_path: Path) -> None:
         router = routed(
@@ -150,8 +152,13 @@ class TestRouter:
             "local", None, None,
         )  # fmt: skip
 
+    def test_who_grades_how_much_and_for_how_much_is_as_the_file_says(self, routed: Callable[[str], Router]) -> None:
+        table = 'rate = 1\njudge = "local"\ncost_cap = 0\nqueue = 2\ntimeout = "5s"'
+        router = routed(LOCAL + f"[router]\nexplore = 0.05\n[router.shadow]\n{table}")
+        assert (router.explore, router.shadow) == (0.05, Shadow(1.0, "local", 0.0, 2, 5.0))
+
     def test_what_is_shown_reads_back(self, loaded: Loaded) -> None:
-        settings = loaded(SERVES + LOCAL + CLOUD + "[router.class.law]\ntier = 'cloud'\n[router.class.chat]\n")
+        settings = loaded(SERVES + LOCAL + CLOUD + "[router.class.law]\ntier = 'cloud'\n[router.class.chat]\n" + SHADOW)
         again = loaded(to_toml(settings))
         assert (again.router, again.serves) == (settings.router, settings.serves)
 
@@ -249,7 +256,14 @@ class TestRouter:
         ("[router.class.law]", ["12: key 'router': there is no [[tier]] to choose from"]),
         (LOCAL + "[router]\nbreaker_window = '0s'", ["16: key 'router.breaker_window': must be longer than 0"]),
         (LOCAL + "[router]\nbreaker_failures = 0", ["16: key 'router.breaker_failures': is too small: at least 1"]),
-        (LOCAL + "[router]\nexploration = 0.01", ["16: key 'router.exploration': not in this version: trying tiers t"]),
+        (LOCAL + "[router]\nexplore = 0.2", ["16: key 'router.explore': is too large: at most 0.1"]),
+        (LOCAL + "[router.shadow]\nrate = 0.1", ["15: key 'router.shadow': `judge` is missing: which tier"]),
+        (LOCAL + "[router.shadow]\nrate = 2.0\njudge = 'local'", ["16: key 'router.shadow.rate': is too large: at mo"]),
+        (LOCAL + "[router.shadow]\nrate = 0.1\njudge = 'locla'",
+         ["17: key 'router.shadow.judge': there is no tier 'locla'; did you mean 'local'?"]),
+        (LOCAL + "[router.shadow]\njudge = 'cluod'", ["16: key 'router.shadow.judge': there is no tier 'cluod'"]),
+        (LOCAL + "[router.shadow]\njudge = 'local'\ntimeout = '0s'", ["17: key 'router.shadow.timeout': must be lo"]),
+        (LOCAL + "[router.shadow]\nqueue = 0", ["16: key 'router.shadow.queue': is too small: at least 1"]),
         (LOCAL + "[router]\nallow_clouds = true", ["16: key 'router.allow_clouds': unknown key; did you mean 'allow_"]),
         # from elsewhere
         ("[[serve]]\nname = 'b'\nmodel = 'x'\nfallback = 'cloud'\n" + CLOUD,

@@ -257,6 +257,8 @@ def full() -> Metrics:
     metrics.observe_legacy("team", "/api/chat", "answered")
     metrics.routed.clouds = (Cost(3.0, 15.0),)
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
+    metrics.routed.graded_one("chat", "cheap", "pass")
+    metrics.routed.ungraded["queue_full"] += 1
     return metrics
 
 
@@ -426,3 +428,17 @@ def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
     for seconds in (1.0, 1.5, 2.0, 9.0):
         histogram.observe(seconds)
     assert histogram.buckets() == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]
+
+
+def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by_reason() -> None:
+    metrics = Metrics()
+    assert "stoker_shadow_cost_total" not in scrape(metrics), "nothing was ever drawn"
+    for word in ("pass", "pass", "fail"):
+        metrics.routed.graded_one("chat", "cheap", word)
+    metrics.routed.ungraded["judge_busy"] += 2
+    metrics.routed.judging = 0.25
+    samples = scrape(metrics)
+    assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="pass") == 2
+    assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1
+    assert value(samples, "stoker_shadow_dropped_total", reason="judge_busy") == 2
+    assert value(samples, "stoker_shadow_cost_total") == 0.25

@@ -96,13 +96,15 @@ def _follow(place: Place, limit: int, json: bool) -> None:
 
 def _print_routes(place: Place, found: list[Decision], json: bool) -> None:
     from stoker.cli import routed
+    from stoker.cli.graded import live_rows
     from stoker.domain.spending import cloud_costs
 
     clouds = cloud_costs(None if place.settings is None else place.settings.router)
+    live = list(live_rows(place).values())
     if json:
-        terminal.emit(routed.document(found, clouds))
+        terminal.emit(routed.document(found, clouds, live))
     else:
-        routed.show(found, clouds)
+        routed.show(found, clouds, live)
 
 
 def _print_trace(found: list[Decision]) -> None:

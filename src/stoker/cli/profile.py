@@ -28,25 +28,32 @@ _File = Annotated[
 
 @app.command()
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """What was measured of each tier at each class, and the verdict."""
+    """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
+    from stoker.cli.graded import live_rows
     from stoker.measure.stats import wilson
 
-    rows = _own(find_place(config, state))
+    place = find_place(config, state)
+    rows, live = _own(place), live_rows(place)
+    keys = sorted(rows.keys() | live.keys())
     if json:
-        terminal.emit([_document(row) for row in rows.values()])
+        terminal.emit([_beside(key, rows.get(key), live.get(key)) for key in keys])
         return
-    if not rows:
+    if not keys:
         terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
         terminal.note("measure them: stoker eval bootstrap")
         return
-    columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT")
-    cells = [
-        (row.tier, row.task_class, row.verdict.value, f"{row.passed} of {row.n}",
-         f"{wilson(row.passed, row.n).low:.2f}", _seconds(row.latency), row.source,
-         figures.moment(row.at) if row.at else "-")
-        for row in sorted(rows.values(), key=lambda row: (row.tier, row.task_class))
-    ]  # fmt: skip
-    terminal.table(columns, cells, right=("PASSED", "RATE AT LEAST", "LATENCY"))
+    columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT", "LIVE")
+
+    def cells(key: tuple[str, str]) -> tuple[str, ...]:
+        row, graded = rows.get(key), _word(live[key]) if key in live else "-"
+        if row is None:
+            return (*key, "not measured", "-", "-", "-", "-", "-", graded)
+        return (
+            *key, row.verdict.value, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",
+            _seconds(row.latency), row.source, figures.moment(row.at) if row.at else "-", graded,
+        )  # fmt: skip
+
+    terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
 
 
 @app.command()
@@ -146,11 +153,15 @@ def _path(place: Place) -> Path:
     return path_of(router, place.state)
 
 
-def _document(row: Row) -> dict[str, object]:
+def _beside(key: tuple[str, str], row: Row | None, live: Row | None) -> dict[str, object]:
+    """A row with the live grades beside it. Of what no suite measured the figures are null."""
     import msgspec
 
-    found: dict[str, object] = msgspec.to_builtins(row)
-    return found
+    from stoker.domain.tier import Row
+
+    found: dict[str, object] = dict.fromkeys(Row.__struct_fields__) if row is None else msgspec.to_builtins(row)
+    found["tier"], found["task_class"] = key
+    return {**found, "live": None if live is None else msgspec.to_builtins(live)}
 
 
 def _word(row: Row | None) -> str:

@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.decision import Decision
-    from stoker.domain.tier import Cost
-    from stoker.measure.routes import TierRoute
+    from stoker.domain.tier import Cost, Row
+    from stoker.measure.routes import Silent, TierRoute
 
-UNGRADED = "not measured: no shadow grades"
+UNGRADED = "not measured: no answer was graded ([router.shadow])"
 _COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
             "FINDINGS")  # fmt: skip
 _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
 
 
-def show(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> None:
-    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them."""
-    from stoker.measure.routes import routes, total
+def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> None:
+    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
+    from stoker.measure.routes import routes, silent, silent_total, total
 
     rows = routes(decisions, clouds)
     if not rows:
@@ -33,18 +33,25 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> None:
     untried = _untried(decisions)
     none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
     terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests named a task{none}")
-    terminal.say(f"silent failures  {UNGRADED}")
+    classes = silent(live)
+    terminal.say(f"silent failures  {_wrong(silent_total(classes.values()))}")
+    for name, one in classes.items() if len(classes) > 1 else ():
+        terminal.say(f"  {name:<15}{_wrong(one)}")
     terminal.say(f"saved            {_told(whole)}")
 
 
-def document(decisions: Sequence[Decision], clouds: Sequence[Cost]) -> dict[str, Any]:
+def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> dict[str, Any]:
     """The same for programs. Rates and money that nobody knows are null."""
-    from stoker.measure.routes import routes, total
+    from stoker.measure.routes import routes, silent, silent_total, total
 
-    rows = routes(decisions, clouds)
+    rows, classes = routes(decisions, clouds), silent(live)
+    failures = None
+    if classes:
+        by_class = {name: _share(one) for name, one in classes.items()}
+        failures = {**_share(silent_total(classes.values())), "classes": by_class}
     return {
         "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
-        "rows": [_row(row) for row in rows], "total": _row(total(rows)), "silent_failures": None,
+        "rows": [_row(row) for row in rows], "total": _row(total(rows)), "silent_failures": failures,
     }  # fmt: skip
 
 
@@ -66,6 +73,18 @@ def _row(row: TierRoute) -> dict[str, Any]:
         "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
         "escalation_rate": row.escalation_rate,
     }  # fmt: skip
+
+
+def _share(one: Silent) -> dict[str, Any]:
+    return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
+
+
+def _wrong(one: Silent) -> str:
+    if one.rate is None:
+        return UNGRADED
+    low, high = one.interval
+    what = "answer" if one.graded == 1 else "answers"
+    return f"{one.wrong} of {one.graded} graded {what} wrong: {one.rate:.3f} ({low:.3f}-{high:.3f})"
 
 
 def _cells(row: TierRoute) -> tuple[str, ...]:

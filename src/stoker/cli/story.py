@@ -63,6 +63,8 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
         told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
     if routed.tier:
         told.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
+    if routed.graded:
+        told.append(("graded", routed.graded))
     return told
 
 

@@ -5,9 +5,7 @@ An entry goes when its feature comes.
 
 from __future__ import annotations
 
-KEYS: dict[tuple[str, str], str] = {
-    ("router", "exploration"): "trying tiers that are not the first choice",
-}
+KEYS: dict[tuple[str, str], str] = {}
 """(section, key) to what it is for. The section is the first key of the path, empty at the top."""
 
 DRIVERS = {

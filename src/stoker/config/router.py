@@ -10,13 +10,15 @@ from pydantic import Field
 from stoker.config.fields import BaseUrl, CloudDialectWord, Count, Name, ServedName, SomeDuration, Text, VerifyWord
 from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
-from stoker.domain.routing import BreakerLimits, Router, TaskClass
+from stoker.domain.routing import BreakerLimits, Router, Shadow, TaskClass
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK, LONG
 from stoker.domain.tier import Cost, Tier, Verify
 
 Price = Annotated[float, Field(ge=0, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
+Few = Annotated[float, Field(ge=0, le=0.1)]
 Concurrency = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -27,6 +29,16 @@ class ClassTable(Section):
         [], "Words and phrases that speak for it, in any case; a built-in class keeps its own rules beside them."
     )
     tier: Name | None = setting(None, "The specialist: the tier to prefer for it, where it may serve it.")
+
+
+class ShadowTable(Section):
+    """A share of the answers is graded by a judge, after the client has them."""
+
+    rate: Chance = setting(0.0, "Share of the requests that name a task whose answers are graded. 0: none.")
+    judge: Name | None = setting(None, "The tier that grades. Required where `rate` is above 0.")
+    cost_cap: Price = setting(1.0, "What grading may cost a day (UTC), in the currency of the tiers.")
+    queue: Count = setting(16, "Answers that may wait to be graded; one more is not graded.")
+    timeout: SomeDuration = setting("60s", "How long the judge may take for one answer.")
 
 
 class RouterTable(Section):
@@ -47,6 +59,12 @@ class RouterTable(Section):
     breaker_failures: Count = setting(5, "Failures in a row within `breaker_window`, after which a tier is left alone.")
     breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
     breaker_cool_down: SomeDuration = setting("20s", "How long it is left alone before one request tries it again.")
+    explore: Few = setting(
+        0.0,
+        "Share of the requests that another tier gets first: one that was measured to be good enough, too, is loaded "
+        "and displaces nothing. At most 0.1.",
+    )
+    shadow: ShadowTable = setting(ShadowTable(), "Answers that a judge grades: `[router.shadow]`.")
     class_: dict[str, ClassTable] = setting(
         {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
     )
@@ -98,8 +116,14 @@ def build_router(
         cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
         breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
         long_context=table.long_context,
+        explore=table.explore,
+        shadow=_shadow(table.shadow),
         profile_path=profile_path,
     )
+
+
+def _shadow(table: ShadowTable) -> Shadow:
+    return Shadow(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
 
 
 def _tier(row: TierTable, cloud: bool) -> Tier:
@@ -127,7 +151,22 @@ def show_router(router: Router) -> dict[str, Any]:
         "breaker_failures": router.breaker.failures,
         "breaker_window": show_duration(router.breaker.window),
         "breaker_cool_down": show_duration(router.breaker.cool_down),
+        "explore": router.explore,
+        "shadow": _show_shadow(router.shadow),
         "class": classes or None,
+    }
+
+
+def _show_shadow(shadow: Shadow) -> dict[str, Any] | None:
+    """None where it says nothing but the defaults."""
+    if shadow == Shadow():
+        return None
+    return {
+        "rate": shadow.rate,
+        "judge": shadow.judge or None,
+        "cost_cap": shadow.cost_cap,
+        "queue": shadow.queue,
+        "timeout": show_duration(shadow.timeout),
     }
 
 

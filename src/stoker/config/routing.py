@@ -28,6 +28,7 @@ def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
     if not file.tier and doc.holds(("router",)) and not doc.is_spoiled(("tier",)):
         doc.problem(("router",), "there is no [[tier]] to choose from; add one, or take this section out")
     _check_specialists(doc, file)
+    _check_shadow(doc, file)
     _check_classes(doc, file)
 
 
@@ -84,6 +85,19 @@ def _check_specialists(doc: Document, file: File) -> None:
             doc.problem(
                 path, f"tier '{one.tier}' does not serve this class (line {line}); name another, or add it there"
             )
+
+
+def _check_shadow(doc: Document, file: File) -> None:
+    """Whoever is to grade is there."""
+    shadow, path = file.router.shadow, ("router", "shadow")
+    judge = (*path, "judge")
+    if shadow.judge is None:
+        if shadow.rate > 0 and not doc.is_spoiled(judge):
+            doc.problem(path, "`judge` is missing: which tier is to grade the answers?")
+        return
+    tiers = [tier.name for tier in file.tier if tier.name]
+    if shadow.judge not in tiers and len(tiers) == len(file.tier) and not doc.is_spoiled(("tier",)):
+        doc.problem(judge, f"there is no tier '{shadow.judge[:64]}'{did_you_mean(shadow.judge, tiers)}")
 
 
 def _check_classes(doc: Document, file: File) -> None:

@@ -46,6 +46,8 @@ class Routed(msgspec.Struct):
     why: list[str] = []
     """Each tier and why it was chosen or dropped."""
     attempts: list[Attempt] = []
+    graded: str = ""
+    """What a judge said of the answer, told by the running Stoker as long as it knows; it is not kept."""
 
 
 class Decision(msgspec.Struct):

@@ -35,6 +35,20 @@ class BreakerLimits(msgspec.Struct, frozen=True):
     """Seconds until it is tried again."""
 
 
+class Shadow(msgspec.Struct, frozen=True):
+    """Which share of the answers a judge grades, and what that may take."""
+
+    rate: float = 0.0
+    """Of the requests that name a task; 0: none."""
+    judge: str = ""
+    """The tier that grades."""
+    cost_cap: float = 1.0
+    """Money per UTC day, in the currency of the tiers."""
+    queue: int = 16
+    """Answers that may wait to be graded."""
+    timeout: float = 60.0
+
+
 class Router(msgspec.Struct, frozen=True):
     """Everything that routing runs by. There is at least one tier."""
 
@@ -50,6 +64,9 @@ class Router(msgspec.Struct, frozen=True):
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG
     """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""
+    explore: float = 0.0
+    """Share of the requests that go to another tier first, one that was measured to be good enough as well."""
+    shadow: Shadow = Shadow()
     profile_path: str | None = None
     """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
 

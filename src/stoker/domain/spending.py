@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
 
 from stoker.domain.decision import Decision, Routed
 from stoker.domain.routing import Router
 from stoker.domain.tier import Cost
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Money of one UTC day, as `2026-11-21`."""
+
+    day: str = ""
+    amount: float = 0.0
+
+    def on(self, at: float) -> float:
+        """What was spent on the day of `at` (Unix time); another day begins with nothing."""
+        return self.amount if day_of(at) == self.day else 0.0
+
+    def plus(self, amount: float, at: float) -> Spent:
+        return Spent(day_of(at), self.on(at) + amount)
+
+
+def day_of(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def cloud_costs(router: Router | None) -> tuple[Cost, ...]:

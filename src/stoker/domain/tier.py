@@ -60,6 +60,10 @@ class Tier(msgspec.Struct, frozen=True):
         return self.verify_class.get(task_class, self.verify)
 
 
+LIVE = "live"
+"""The source of rows that come from grades of live answers."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """What was measured of one tier at one class: a row of the quality profile."""
 
@@ -75,7 +79,7 @@ class Row(msgspec.Struct, frozen=True):
     latency: float | None = None
     """Seconds to the end of an answer, the median."""
     source: str = ""
-    """What measured it: `bootstrap`."""
+    """What measured it: `bootstrap`, or LIVE."""
     dataset: str = ""
     """Hash of the fixtures."""
     at: float = 0.0

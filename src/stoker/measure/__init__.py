@@ -6,6 +6,7 @@ preflight  every gate that applies, as one artifact; gates/ has them
 faults/    serving faults on command, by which the gates are measured
 artifact   a run as a file
 stats      intervals, the sequential test, drift; pure
+judging    an answer under a judge: its question, what it says, what grades add up to; pure
 
 fingerprint   what was measured, in parts that can be read   artifact      a run as a file
 canary        the same replies as before?                    canary_set    the questions, in two wordings

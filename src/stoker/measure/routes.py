@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.domain.decision import Decision, Routed
 from stoker.domain.spending import always_cloud, saved
-from stoker.domain.tier import Cost
+from stoker.domain.tier import Cost, Row
 from stoker.measure.stats import Interval, wilson
 
 SAYS_NOTHING = ("client_left", "refused", "cut", "bug", "open")
@@ -84,6 +84,36 @@ def silent_failures(accepted_wrong: int, accepted_graded: int) -> Interval:
     if not 0 <= accepted_wrong <= accepted_graded:
         raise ValueError("needs 0 <= accepted_wrong <= accepted_graded")
     return wilson(accepted_wrong, accepted_graded)
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """Of accepted answers that were graded, how many were wrong."""
+
+    wrong: int = 0
+    graded: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        return self.wrong / self.graded if self.graded else None
+
+    @property
+    def interval(self) -> Interval:
+        return silent_failures(self.wrong, self.graded)
+
+
+def silent(live: Iterable[Row]) -> dict[str, Silent]:
+    """By class, over all tiers, from the rows of live grades; where nothing was graded, nothing."""
+    found: dict[str, Silent] = {}
+    for row in live:
+        if row.n:
+            before = found.get(row.task_class, Silent())
+            found[row.task_class] = Silent(before.wrong + row.n - row.passed, before.graded + row.n)
+    return dict(sorted(found.items()))
+
+
+def silent_total(classes: Iterable[Silent]) -> Silent:
+    listed = list(classes)
+    return Silent(sum(one.wrong for one in listed), sum(one.graded for one in listed))
 
 
 def _count(found: dict[tuple[str, str], TierRoute], decision: Decision, routed: Routed, clouds: Sequence[Cost]) -> None:

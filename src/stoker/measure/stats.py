@@ -71,6 +71,18 @@ class Sprt:
             self.verdict = Verdict.DENY
         return self.verdict
 
+    def of(self, passed: int, n: int) -> Verdict:
+        """What these counts say, in whatever order they came; nothing is fed.
+
+        Unlike `feed` it may change its mind with more samples. However often one looks, the chance that it ever says
+        `allow` of a bad one, or `deny` of a good one, is at most error / (1 - error) (Ville 1939: under either
+        hypothesis the ratio of the likelihoods is a martingale).
+        """
+        sum = passed * self._pass + (n - passed) * self._fail
+        if sum >= self._high:
+            return Verdict.ALLOW
+        return Verdict.DENY if sum <= self._low else Verdict.UNDECIDED
+
     @property
     def is_over(self) -> bool:
         """Whether another sample would change nothing: it is decided, or has gone on for long enough."""

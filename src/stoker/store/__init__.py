@@ -4,6 +4,8 @@ decisions       DecisionLog: one record per request; read_recent(), read_one() f
 writer          the thread behind it: batches, retries, and what became of each record
 database        the SQLite file: its schema, its limit, when it is beyond use and moved aside
 
+live            what live grades say of the tiers, and what grading cost today
+
 results         Results: the index over the files of measurements
 
 metrics         Metrics: what sealed decisions and swaps add up to

@@ -65,8 +65,13 @@ def parse(body: bytes, shown: str) -> Rows:
         raise ConfigError([f"{shown}: is no quality profile: {error}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
+    return checked(found.rows, shown)
+
+
+def checked(listed: Iterable[Row], shown: str) -> Rows:
+    """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
-    for number, row in enumerate(found.rows):
+    for number, row in enumerate(listed):
         if problem := _problem(row, rows):
             raise ConfigError([f"{shown}: rows[{number}] ({row.tier[:64]}, {row.task_class[:64]}): {problem}"])
         rows[row.tier, row.task_class] = row

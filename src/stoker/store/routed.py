@@ -27,6 +27,12 @@ class RoutedCounts:
         self.findings: Counter[tuple[str, str]] = Counter()
         self.cost: dict[str, float] = {}
         self.saved = self.overspent = 0.0
+        self.graded: Counter[tuple[str, str, str]] = Counter()
+        """By class, tier, and `pass` or `fail`."""
+        self.ungraded: Counter[str] = Counter()
+        """Drawn to be graded, and dropped: by reason, a word of ours."""
+        self.judging = 0.0
+        """What grading cost."""
 
     def observe(self, decision: Decision, routed: Routed) -> None:
         """Count a sealed decision with its route."""
@@ -41,6 +47,9 @@ class RoutedCounts:
             self.saved += less
         elif less is not None:
             self.overspent -= less
+
+    def graded_one(self, task: str, tier: str, word: str) -> None:
+        self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1
 
     def _attempt(self, attempt: Attempt) -> None:
         tier = self._tiers.label(attempt.tier)

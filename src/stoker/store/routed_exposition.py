@@ -48,6 +48,20 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
         ("stoker_routed_cost_overspent", "What answers cost more than it would have.", counts.overspent),
     ):
         yield counter(name, text, (), [((), value)] if counts.clouds else ())
+    yield counter(
+        "stoker_shadow_graded",
+        "Answers that a judge graded, by what it said.",
+        ("task", "tier", "verdict"),
+        list(counts.graded.items()),
+    )
+    yield counter(
+        "stoker_shadow_dropped",
+        "Answers that were drawn to be graded and were not, by reason.",
+        ("reason",),
+        (((reason,), count) for reason, count in list(counts.ungraded.items())),
+    )
+    text = "What grading cost, in the currency of the tiers."
+    yield counter("stoker_shadow_cost", text, (), [((), counts.judging)] if counts.graded or counts.ungraded else ())
     routing = status.get("routing")
     tiers = records(routing.get("tiers"), "tier") if isinstance(routing, Mapping) else []
     yield gauge(

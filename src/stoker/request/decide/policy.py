@@ -45,6 +45,8 @@ class Step(NamedTuple):
     verify: Verify
     verdict: Verdict
     why: str
+    is_at_hand: bool = False
+    """It has proved good enough, is loaded, and displaces nothing."""
 
 
 class Dropped(NamedTuple):
@@ -98,7 +100,8 @@ def _step(look: Look, task: Task) -> Step:
     mode = look.tier.mode(task.name)
     if look.standing.verdict is Verdict.ALLOW and not look.tier.cloud and mode is not Verify.OFF:
         mode = Verify.OBSERVE
-    return Step(look.tier, mode, look.standing.verdict, look.standing.why)
+    is_at_hand = look.standing.is_proved and look.is_loaded and not look.displaces
+    return Step(look.tier, mode, look.standing.verdict, look.standing.why, is_at_hand)
 
 
 _BARRED = {

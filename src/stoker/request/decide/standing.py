@@ -1,10 +1,13 @@
 """What is a tier worth at a class of tasks, by what was measured? Pure.
 
+0. no suite measured it, or the suite is undecided,
+   and live grades say something                   -> they take the suite's place in what follows
 1. a cloud tier, never measured                    -> allow: it is what the others are measured against
 2. never measured                                  -> allow-with-verify; at high risk deny
 3. measured as something else than it is now, or
-   worse since then, as an alarm has it            -> stale: a deny stays a deny; the rest like 2
-4. denied                                          -> deny
+   worse since then, as an alarm or the live grades
+   have it                                         -> stale: a deny stays a deny; the rest like 2
+4. denied                                          -> deny: live grades bring nobody back
 5. undecided, or too few samples for an allow      -> like 2
 6. allowed, but nobody knows what it is now        -> like 2
 7. allowed, and it is not loaded: it is what it was
@@ -17,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Tier, Verdict
+from stoker.domain.tier import LIVE, Row, Tier, Verdict
 
 MIN_SAMPLES = 20
 """An `allow` of fewer is none: with 20 of 20 passed the rate is above 0.84 (Wilson, 95 %)."""
@@ -40,25 +43,31 @@ def standing(
     high_risk: bool,
     is_loaded: bool = True,
     is_suspect: bool = False,
+    live: Row | None = None,
 ) -> Standing:
     """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
     `is_loaded`: that was this very process. `is_suspect`: its answers have become worse since it was measured.
+    `row`: of a suite. `live`: what became of grades of its answers.
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
+    if live is not None and _takes_the_place(live, row, tier):
+        row = live  # 0
     if row is None:
         if tier.cloud:
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
         return Standing(doubt, f"not measured at {task_class}")  # 2
-    seen = f"{row.passed} of {row.n} passed"
+    seen = _seen(row)
     if now is not None and not _is_of(row, now):  # 3
         if row.verdict is Verdict.DENY:
             return Standing(Verdict.DENY, f"denied before it changed ({seen}): measure it again", is_stale=True)
         return Standing(doubt, f"changed since it was measured ({seen})", is_stale=True)
+    if row.verdict is not Verdict.DENY and live is not None and _denies(live, row, now):
+        is_suspect, seen = True, _seen(live)
     if is_suspect and row.verdict is not Verdict.DENY:
         return Standing(doubt, f"its answers became worse since it was measured ({seen})", is_stale=True)
     if row.verdict is Verdict.DENY:
         return Standing(Verdict.DENY, f"denied: {seen}")  # 4
-    if row.verdict is Verdict.VERIFY or row.n < MIN_SAMPLES:
+    if not _is_decided(row):
         return Standing(doubt, f"undecided: {seen}")  # 5
     if now is None and not tier.cloud:
         return Standing(
@@ -67,6 +76,26 @@ def standing(
     if not is_loaded and not tier.cloud:
         return Standing(Verdict.VERIFY, f"allowed, and to be looked at once it is loaded ({seen})")  # 7
     return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
+
+
+def _takes_the_place(live: Row, row: Row | None, tier: Tier) -> bool:
+    """A cloud that nobody measured is trusted until its grades have come to a verdict."""
+    if row is None:
+        return _is_decided(live) or not tier.cloud
+    return not _is_decided(row) and _is_decided(live)
+
+
+def _denies(live: Row, row: Row, now: Fingerprint | None) -> bool:
+    """Whether the live grades of what it is now contradict the suite."""
+    return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now))
+
+
+def _is_decided(row: Row) -> bool:
+    return row.verdict is Verdict.DENY or (row.verdict is Verdict.ALLOW and row.n >= MIN_SAMPLES)
+
+
+def _seen(row: Row) -> str:
+    return f"{'live answers: ' if row.source == LIVE else ''}{row.passed} of {row.n} passed"
 
 
 def _is_of(row: Row, now: Fingerprint) -> bool:

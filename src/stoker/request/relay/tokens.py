@@ -58,15 +58,23 @@ async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int,
 
 async def fetch(pool: Pool, target: Target, method: bytes, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """As `post`, with any method."""
-    collect = _Collect(asyncio.get_running_loop())
-    connection = await pool.open(target)
     head = request_head(method, path, target, [(b"content-type", b"application/json")], len(body), plain=True)
-    connection.send(collect, head, body)
     try:
-        async with asyncio.timeout(TIMEOUT):
-            return await collect.done
+        return await exchange(pool, target, head, body, TIMEOUT)
     except TimeoutError:
         raise UpstreamError(f"{path} took longer than {TIMEOUT:.0f} s") from None
+
+
+async def exchange(pool: Pool, target: Target, head: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
+    """One request of our own, and (status, body) of its reply. Raises UpstreamError, or TimeoutError after `timeout`
+    seconds from its sending. On cancel the connection is closed.
+    """
+    collect = _Collect(asyncio.get_running_loop())
+    connection = await pool.open(target)
+    connection.send(collect, head, body)
+    try:
+        async with asyncio.timeout(timeout):
+            return await collect.done
     finally:
         if not collect.done.done() or collect.done.cancelled():
             connection.abort()
