@@ -15,9 +15,10 @@ from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
-from stoker.domain.tier import Row, Tier
+from stoker.domain.tier import Demotion, Row, Tier
 from stoker.request.decide.breaker import Breaker, State
 from stoker.request.decide.classify import classify
+from stoker.request.decide.demotion import holds
 from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
 from stoker.request.translate.translate import REJECTED
@@ -72,6 +73,8 @@ class Routing:
         """Serves whose fingerprint is that of the process that runs."""
         self.suspects: set[tuple[str, str]] = set()
         """Tier and class whose answers became worse: measured again, they are suspect no more."""
+        self.demoted: dict[tuple[str, str], Demotion] = {}
+        """And whose preflight failed after that."""
         self._sees = sees
         self._now = now
         self._classify = classify
@@ -132,7 +135,9 @@ class Routing:
         key = tier.name, task_class
         now, is_risky = self.fingerprints.get(tier.serve), task_class in self.router.high_risk
         is_live, is_suspect = tier.serve in self.live, key in self.suspects
-        return standing(tier, task_class, self.rows.get(key), now, is_risky, is_live, is_suspect)
+        row, demotion = self.rows.get(key), self.demoted.get(key)
+        failed = demotion.checks if demotion is not None and holds(demotion, row, now) else ()
+        return standing(tier, task_class, row, now, is_risky, is_live, is_suspect, failed)
 
     def learn(self, rows: Mapping[tuple[str, str], Row]) -> None:
         """A new profile. What was measured since is suspect no more."""

@@ -13,6 +13,7 @@ from stoker.cli.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.tier import Row
+    from stoker.store.demotions import Demoted
     from stoker.store.profile import Rows
 
 app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
@@ -30,10 +31,13 @@ _File = Annotated[
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """What was measured of each tier at each class, and the verdict."""
     from stoker.measure.stats import wilson
+    from stoker.request.decide.demotion import told
 
-    rows = _own(find_place(config, state))
+    place = find_place(config, state)
+    rows = _own(place)
+    demoted = _demoted(place, rows)
     if json:
-        terminal.emit([_document(row) for row in rows.values()])
+        terminal.emit([_document(row) | _of_demotion(row, demoted) for row in rows.values()])
         return
     if not rows:
         terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
@@ -47,6 +51,8 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         for row in sorted(rows.values(), key=lambda row: (row.tier, row.task_class))
     ]  # fmt: skip
     terminal.table(columns, cells, right=("PASSED", "RATE AT LEAST", "LATENCY"))
+    for one in demoted.values():
+        terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
 
 
 @app.command()
@@ -135,6 +141,19 @@ def _own(place: Place) -> Rows:
 
     path = _path(place)
     return load(path) if path.exists() else {}
+
+
+def _demoted(place: Place, rows: Rows) -> Demoted:
+    """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
+    from stoker.request.decide.demotion import holds
+    from stoker.store.demotions import Demotions, path_of
+
+    return {key: one for key, one in Demotions(path_of(place.state)).read().items() if holds(one, rows.get(key), None)}
+
+
+def _of_demotion(row: Row, demoted: Demoted) -> dict[str, object]:
+    found = demoted.get((row.tier, row.task_class))
+    return {} if found is None else {"demoted": list(found.checks)}
 
 
 def _path(place: Place) -> Path:

@@ -4,6 +4,7 @@
 2. never measured                                  -> allow-with-verify; at high risk deny
 3. measured as something else than it is now, or
    worse since then, as an alarm has it            -> stale: a deny stays a deny; the rest like 2
+   the preflight failed after that alarm           -> stale: deny, also where nothing is measured
 4. denied                                          -> deny
 5. undecided, or too few samples for an allow      -> like 2
 6. allowed, but nobody knows what it is now        -> like 2
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Tier, Verdict
+from stoker.request.decide.demotion import told
 
 MIN_SAMPLES = 20
 """An `allow` of fewer is none: with 20 of 20 passed the rate is above 0.84 (Wilson, 95 %)."""
@@ -40,11 +42,15 @@ def standing(
     high_risk: bool,
     is_loaded: bool = True,
     is_suspect: bool = False,
+    failed: tuple[str, ...] = (),
 ) -> Standing:
     """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
     `is_loaded`: that was this very process. `is_suspect`: its answers have become worse since it was measured.
+    `failed`: and the preflight failed then, at these gates.
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
+    if failed:  # 3
+        return Standing(Verdict.DENY, told(failed), is_stale=True)
     if row is None:
         if tier.cloud:
             return Standing(Verdict.ALLOW, "trusted, not measured")  # 1
