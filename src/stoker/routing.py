@@ -91,6 +91,7 @@ class Routing:
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = router.known
         self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self._known}}
+        self._names |= {alias: self._names[meant] for alias, meant in router.aliases.items()}
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -103,6 +104,11 @@ class Routing:
     def names(self) -> tuple[str, ...]:
         """Model names that ask for a choice."""
         return tuple(self._names)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Those that a list of models shows: `auto`, and what the operator calls it."""
+        return AUTO, *self.router.aliases
 
     def takes(self, model: str) -> bool:
         return model in self._names
@@ -214,6 +220,7 @@ class Routing:
         """For /status."""
         return {
             "profile": self.router.profile_path,
+            "aliases": dict(self.router.aliases),
             "rows": len(self.rows),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
