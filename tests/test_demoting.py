@@ -281,6 +281,38 @@ async def test_a_suspect_that_goes_on_to_fail_is_not_asked_all_the_time(one: Sto
 
 
 @story
+async def test_an_alarm_that_comes_while_it_is_asked_already_asks_no_second_time(one: Story) -> None:
+    gate: asyncio.Future[Rounds] = asyncio.get_running_loop().create_future()
+
+    async def slow(serve: Serve, target: Target) -> Rounds:
+        one.asked.append(serve.name)
+        one.begun.set()
+        return await gate
+
+    one.measured._demoter._rechecks._prove = slow
+    one.fails()
+    await one.begun.wait()
+    one.fails()
+    gate.set_result(PASSED)
+    await one.settled()
+    assert one.asked == ["a"]
+
+
+@story
+async def test_a_tier_that_was_measured_again_has_its_next_alarm_looked_into_at_once(one: Story) -> None:
+    one.results = [PASSED, FAILED]
+    one.fails()
+    await one.settled()
+    one.routing.learn({**one.routing.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.measured.begin(one.routing)
+    one.routing.fingerprints["a"] = MARK
+    one.routing.live.add("a")
+    one.fails()
+    await one.settled()
+    assert (one.asked, one.stands()[0]) == (["a", "a"], Verdict.DENY)
+
+
+@story
 async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_alarm_has_one(one: Story) -> None:
     async def bug(serve: Serve, target: Target) -> Rounds:
         raise RuntimeError("a bug")
@@ -347,6 +379,19 @@ def test_a_real_preflight_asks_what_fails_twice_and_leaves_out_what_wants_the_se
     assert {one.name for one in first}.isdisjoint(LEFT_OUT)
     assert "tool-single" in {one.name for one in again}
     assert [one.name for one in first if one.outcome is Outcome.FAILED] == [one.name for one in again]
+
+
+def test_a_cancel_breaks_the_real_one_off_at_once_and_leaves_no_verdict() -> None:
+    async def go() -> Rounds:
+        async with ScriptedServer(Script(id="m", first_event_after=600.0)) as server:
+            work = prove(Serve("m", context=4096), Target("127.0.0.1", server.port, "", "m"))
+            task = asyncio.get_running_loop().create_task(work)
+            await server.until(lambda seen: bool(server.requests))
+            task.cancel()
+            return await asyncio.wait_for(task, 5)
+
+    [findings] = asyncio.run(go())
+    assert {one.outcome for one in findings} == {Outcome.INTERRUPTED}
 
 
 def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:

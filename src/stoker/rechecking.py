@@ -65,14 +65,15 @@ class Rechecks:
         self._over = over
         self._now = now
         self._wanted: dict[str, Wanted] = {}
-        self._rested: dict[Key, float] = {}
+        self._rested: dict[tuple[str, Key], float] = {}
+        """Until when an alarm of it begins nothing."""
         self._task: asyncio.Task[None] | None = None
         self._at = ""
         self._is_closed = False
 
     def want(self, serve: str, key: Key) -> None:
         """An alarm: as soon as the serve is there, and nobody else is asked."""
-        if self._now() >= self._rested.get(key, 0.0):
+        if self._now() >= self._rested.get((serve, key), 0.0):
             self._wanted.setdefault(serve, Wanted()).keys.add(key)
             self.wake()
 
@@ -84,6 +85,7 @@ class Rechecks:
             if (there := self._find(name)) is not None:
                 del self._wanted[name]
                 self._at = name
+                self._rest(name, wanted)
                 work = self._check(there, wanted)
                 self._task = asyncio.get_running_loop().create_task(work, name=f"preflight-{name}")
                 return
@@ -99,12 +101,16 @@ class Rechecks:
             wanted.keys = {key for key in wanted.keys if is_meant(name, key)}
             if not wanted.keys:
                 del self._wanted[name]
+        self._rested = {one: until for one, until in self._rested.items() if is_meant(*one)}
 
     async def close(self) -> None:
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    def _rest(self, name: str, wanted: Wanted) -> None:
+        self._rested |= dict.fromkeys(((name, key) for key in wanted.keys), self._now() + REST)
 
     async def _check(self, there: There, wanted: Wanted) -> None:
         name = there.serve.name
@@ -121,7 +127,7 @@ class Rechecks:
                 log.exception("the preflight of %s broke", name)
             self._at = ""  # what is decided now is not broken off
             is_again = await self._over(there, wanted, rounds)
-            self._rested |= dict.fromkeys(wanted.keys, self._now() + REST)
+            self._rest(name, wanted)
             if is_again:
                 later = self._wanted.setdefault(name, Wanted())
                 later.keys |= wanted.keys

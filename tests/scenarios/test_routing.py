@@ -182,6 +182,8 @@ def test_an_alias_of_a_task_is_listed_permitted_and_routed_by_its_own_name_until
                 assert (done.status_code, done.headers["x-stoker-tier"]) == (200, "big"), done.text
                 refused = seen("K_PLANNER", path, model="quick", max_tokens=9, messages=hello, stream=False)
                 assert refused.status_code == 404
+        status, answer = plane.admin("promote", alias="planner", serve="ember", force=True, reason="why not")
+        assert (status, "names a task, 'auto:planning'" in answer["error"]["message"]) == (404, True)
         shown = said(plane, "route", "anything", "--model", "planner")
         assert "class planning, high risk, by the caller's word" in shown
         assert plane.status()["routing"]["aliases"] == {"quick": "auto", "planner": "auto:planning"}
