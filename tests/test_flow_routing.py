@@ -121,6 +121,23 @@ async def test_the_class_is_declared_by_the_model_name_before_header_and_metadat
 
 
 @story(SMALL, LARGE)
+async def test_an_alias_says_what_it_stands_for_in_every_dialect(stage: Stage) -> None:
+    route(stage, high_risk=(), aliases={"fast": "auto", "checker": "auto:review"})
+    client = await stage.client()
+    for model, headers, task in (
+        ("checker", (("x-stoker-class", "planning"),), "review"),
+        ("fast", (("x-stoker-class", "planning"),), "planning"),
+        ("fast", (), "chat"),
+    ):
+        await client.send(ask(model=model, headers=headers))
+        (await stage.asked()).reply(whole())
+        assert (await client.reply()).header("x-stoker-tier") == "cheap"
+        decision = await sealed(stage)
+        assert decision.routed is not None
+        assert (decision.model, decision.routed.task) == (model, task)
+
+
+@story(SMALL, LARGE)
 async def test_a_tier_that_fails_before_the_first_byte_is_followed_by_the_next_and_costs_what_it_cost(
     stage: Stage,
 ) -> None:

@@ -197,14 +197,22 @@ class Admin:
         return 200, await verbs[head](ask)
 
     async def _promote(self, ask: Ask) -> dict[str, Any]:
-        return await self._moving().promote(
+        return await self._moving(ask).promote(
             _named(ask.alias, "alias"), _named(ask.serve, "serve"), ask.evidence, ask.reason, ask.force
         )
 
     async def _demote(self, ask: Ask) -> dict[str, Any]:
-        return await self._moving().reset(_named(ask.alias, "alias"))
+        return await self._moving(ask).reset(_named(ask.alias, "alias"))
 
-    def _moving(self) -> Promotions:
+    def _moving(self, ask: Ask) -> Promotions:
+        """Raises ClientError 404: no alias is moved here, or not this one."""
+        routing = self._flow.routing
+        meant = None if routing is None or ask.alias is None else routing.router.aliases.get(ask.alias)
+        if meant is not None:
+            text = (
+                f"alias '{ask.alias}' names a task, '{meant}': it changes with the configuration, nothing promotes it"
+            )
+            raise ClientError(text, code="unknown_alias", status=404, param="alias")
         if self._promotions is None:
             raise ClientError("this Stoker has no aliases that move", code="unknown_alias", status=404)
         return self._promotions

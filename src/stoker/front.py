@@ -20,7 +20,6 @@ from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
-from stoker.domain.routing import AUTO
 from stoker.domain.serve import Serve
 from stoker.flow import Flow
 from stoker.legacy import Legacy
@@ -148,8 +147,8 @@ class Front:
             serve = self.flow.names.resolve(wanted, caller.may_use)
             return self._admin.model(wanted, serve)
         data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
-        if routing is not None and caller.may_choose(AUTO):
-            data.append(self._admin.task(AUTO))
+        if routing is not None:
+            data += [self._admin.task(name) for name in routing.listed if caller.may_choose(name)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 

@@ -24,6 +24,7 @@ from stoker.domain.errors import CapacityError, ClientError, StokerError, Upstre
 from stoker.domain.lease import Lease
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Driver, Serve
+from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
 from stoker.measure import judging
 from stoker.measure.judging import Grade
@@ -31,7 +32,7 @@ from stoker.request.codec.frames import Usage
 from stoker.request.relay.pool import Pool
 from stoker.request.relay.tokens import exchange
 from stoker.request.translate.translate import AnswerTranslator
-from stoker.routing import BYTES_PER_TOKEN, Routing
+from stoker.routing import Routing
 from stoker.speech import Speech
 
 DROPS = ("judge_unwell", "judge_not_loaded", "judge_busy", "judge_failed", "judge_timeout", "judge_unclear", "unsure")

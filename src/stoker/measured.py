@@ -1,5 +1,6 @@
 """Keeps what routing knows of its tiers in step with what runs: the fingerprint of each serve, and whether its answers
-have become worse than they were.
+have become worse than they were. An alarm brings the checks back and has the preflight run; a tier that fails it, too,
+is demoted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.demoting import Demoter, mark_of
 from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
@@ -33,7 +35,8 @@ class Last(msgspec.Struct, frozen=True):
 
 
 class Measured:
-    """Owns one task per serve that is being looked at; `close` ends them. What is not known counts for nothing.
+    """Owns one task per serve that is being looked at, and that of a preflight; `close` ends them. What is not known
+    counts for nothing.
 
     `launch` digests how a serve is started: as long as that stays, it is taken to be what it last was. It is kept in
     STATE/fingerprints.json, so that it holds over a restart.
@@ -45,6 +48,7 @@ class Measured:
         target: Callable[[str], Target | None],
         launch: Callable[[Serve], str],
         note: Callable[[str, str, str], None] = lambda kind, serve, text: None,
+        demoter: Demoter | None = None,
     ) -> None:
         self.routing: Routing | None = None
         self._state = state
@@ -55,10 +59,12 @@ class Measured:
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._path = state / "fingerprints.json"
         self._last = self._read()
+        self._demoter = demoter or Demoter(state, target, note)
 
     def begin(self, routing: Routing | None) -> None:
         """Another configuration: what is known of serves that are started as before still counts."""
         self.routing = routing
+        self._demoter.begin(routing)
         if routing is None:
             return
         routing.fingerprints.clear()
@@ -84,10 +90,11 @@ class Measured:
             task.cancel()
         if self.routing is not None:
             self.routing.live.discard(name)
+        self._demoter.on_stopped(name)
 
     def observe(self, routed: Routed) -> None:
         """Each answer of a tier that was checked is a sample. An alarm denies nothing: it brings the checks back, until
-        the tier is measured again.
+        the tier is measured again, and has the preflight run.
         """
         routing = self.routing
         for attempt in routed.attempts:
@@ -99,8 +106,10 @@ class Measured:
                 routing.suspects.add(key)
                 text = f"its answers to {routed.task} fail more often than they did: stoker eval calibrate"
                 self._note("drift", tier.serve, text)
+                self._demoter.on_alarm(tier, routed.task)
 
     async def close(self) -> None:
+        await self._demoter.close()
         tasks = list(self._looking.values())
         for task in tasks:
             task.cancel()
@@ -121,13 +130,15 @@ class Measured:
         routing = self.routing
         if routing is None:
             return
-        if (before := routing.fingerprints.get(serve.name)) is not None and before != found:
+        before = routing.fingerprints.get(serve.name)
+        if before is not None and mark_of(before) != mark_of(found):
             for tier in routing.router.tiers:
                 if tier.serve == serve.name:
                     self._drift.forget(tier.name)
         routing.fingerprints[serve.name] = found
         routing.live.add(serve.name)
         self._last[serve.name] = Last(self._launch(serve), found.identity, found.execution)
+        self._demoter.on_known(serve.name)
         await asyncio.to_thread(self._write, msgspec.json.encode(self._last))
 
     def _read(self) -> dict[str, Last]:

@@ -17,9 +17,10 @@ from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
-from stoker.domain.tier import Row, Tier
+from stoker.domain.tier import Demotion, Row, Tier
 from stoker.learned import classify
 from stoker.request.decide.breaker import Breaker, State
+from stoker.request.decide.demotion import holds
 from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
 from stoker.request.translate.translate import REJECTED
@@ -75,6 +76,8 @@ class Routing:
         """Tier and class whose answers became worse: measured again, they are suspect no more."""
         self.graded: dict[tuple[str, str], Row] = {}
         """What live grades say; whoever grades fills it."""
+        self.demoted: dict[tuple[str, str], Demotion] = {}
+        """And whose preflight failed after that."""
         self._sees = sees
         self._now = now
         self._classify = classify
@@ -91,6 +94,7 @@ class Routing:
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = frozenset(router.known)
         self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
+        self._names |= {alias: self._names[meant] for alias, meant in router.aliases.items()}
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -103,6 +107,11 @@ class Routing:
     def names(self) -> tuple[str, ...]:
         """Model names that ask for a choice."""
         return tuple(self._names)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Those that a list of models shows: `auto`, and what the operator calls it."""
+        return AUTO, *self.router.aliases
 
     def takes(self, model: str) -> bool:
         return model in self._names
@@ -149,10 +158,12 @@ class Routing:
         key = tier.name, task_class
         now, is_risky = self.fingerprints.get(tier.serve), task_class in self.router.high_risk
         is_live, is_suspect = tier.serve in self.live, key in self.suspects
+        row, demotion = self.rows.get(key), self.demoted.get(key) if self.demoted else None
+        failed = demotion.checks if demotion is not None and holds(demotion, row, now) else ()
         graded = self.graded.get(key) if self.graded else None
         if graded is not None and tier.cloud and (mark := self.mark(tier)) and mark.identity != graded.identity:
             graded = None  # of another model of its vendor
-        return standing(tier, task_class, self.rows.get(key), now, is_risky, is_live, is_suspect, graded)
+        return standing(tier, task_class, row, now, is_risky, is_live, is_suspect, graded, failed)
 
     def mark(self, tier: Tier) -> Fingerprint | None:
         """What its answers are of, just now. Of a cloud nothing but the model's name is known. None: nobody knows."""
@@ -246,6 +257,7 @@ class Routing:
         """For /status."""
         return {
             "profile": self.router.profile_path,
+            "aliases": dict(self.router.aliases),
             "rows": len(self.rows),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [

@@ -11,7 +11,8 @@ import pytest
 
 from stoker.cli.main import run
 from stoker.domain.spending import Spent
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import Demotion, Row, Verdict
+from stoker.store.demotions import Demotions, path_of
 from stoker.store.live import encode as live
 from stoker.store.profile import encode
 
@@ -227,3 +228,18 @@ def test_a_configured_path_is_the_one_that_is_read_and_has_to_be_there(
     assert run(["profile", "import", str(write(Path("new.json"), row()))]) == 0
     assert Path("mine.json").exists()
     assert str(Path("mine.json").absolute()) in capsys.readouterr().out
+
+
+def test_a_demotion_stands_below_the_rows_until_a_later_measurement(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Demotions(path_of(profile.parent)).write([Demotion("cheap", "chat", "i", "e", 1.0, ("stop", "eos"), 2.0)])
+    write(profile, row(at=1.0), row("planning", at=1.0))
+    assert run(["profile", "show"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "cheap at chat: demoted: its answers became worse, and the preflight failed at stop, eos"
+    assert run(["profile", "show", "--json"]) == 0
+    assert [one.get("demoted") for one in json.loads(capsys.readouterr().out)] == [["stop", "eos"], None]
+    write(profile, row(at=3.0))
+    assert run(["profile", "show"]) == 0
+    assert "demoted" not in capsys.readouterr().out

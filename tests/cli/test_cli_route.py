@@ -113,3 +113,9 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
     assert real["dropped"][0].keys() == found()["dropped"][0].keys()
     stoker.answer(ROUTE, real)
     assert run(["route", "hello"]) == 1, "its only tier is gone"
+
+
+def test_a_model_that_names_a_task_is_passed_on(stoker: FakeStoker) -> None:
+    stoker.answer(ROUTE, found())
+    assert run(["route", "hello", "--model", "planner"]) == 0
+    assert stoker.posts()[0][1]["model"] == "planner"

@@ -218,7 +218,7 @@ class TestShow:
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
         breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
-        routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker"}
+        routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
         assert routed == known["RouterTable"] == set(shown["router"])
         assert set(Shadow.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]

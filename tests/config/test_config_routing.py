@@ -234,6 +234,25 @@ class TestRouter:
         (LOCAL.replace('"local"', '"fast"') * 2, ["16: key 'tier[fast].name': line 13 has a tier of this name too"]),
         (LOCAL.replace("local", "auto"), ["13: key 'tier[auto].name': 'auto' is reserved for routing"]),
         (LOCAL + "[alias.local]\nserve = 'fast'", ["15: key 'alias.local': 'local' is taken: a serve or a tier goes"]),
+        # aliases of tasks
+        ("[alias]\nquick = 'auto'", ["13: key 'alias.quick': 'auto' chooses among tiers, and there is no [[tier]]"]),
+        (LOCAL + "[alias]\nquick = 'auto:plannig'",
+         ["16: key 'alias.quick': there is no class 'plannig'; did you mean 'planning'?"]),
+        (LOCAL + "[alias.quick]\nserve = 'auto:law'",
+         ["16: key 'alias.quick.serve': there is no class 'law'; add a section [router.class.law]"]),
+        (LOCAL + "[alias]\nquick = 'auto:'", ["16: key 'alias.quick': there is no class ''"]),
+        (LOCAL + "[alias]\none = 'other'\nother = 'one'",
+         ["16: key 'alias.one': 'other' is an alias too: an alias means a serve, `auto` or `auto:CLASS`",
+          "17: key 'alias.other': 'one' is an alias too"]),
+        (LOCAL + "[alias]\none = 'one'", ["16: key 'alias.one': 'one' is an alias too"]),
+        (LOCAL + "[alias]\nauto = 'auto:chat'", ["16: key 'alias.auto': 'auto' is taken"]),
+        (LOCAL + "[alias]\nquick = 'fsat'", ["16: key 'alias.quick': there is no serve 'fsat'; did you mean 'fast'?"]),
+        (LOCAL + "[alias]\nquick = 3", ["16: key 'alias.quick': must be a table, not a whole number"]),
+        (LOCAL + "[alias]\nquick = 'a b'", ["16: key 'alias.quick': is no name"]),
+        (LOCAL + "[alias.quick]\nserve = 'auto'\nwatch = '1m'",
+         ["17: key 'alias.quick.watch': is for promotions, and an alias of `auto` is moved by none; take it out"]),
+        (LOCAL + "[alias.quick]\nserve = 'auto'\nmodel = 'x'",
+         ["17: key 'alias.quick.model': unknown key; did you mean"]),
         # classes
         (LOCAL + "classes = ['*', 'plannnig']", ["15: key 'tier[local].classes[#2]': there is no class 'plannnig'; d"]),
         (LOCAL + "classes = ['law']", ["15: key 'tier[local].classes[#1]': there is no class 'law'; add a section [r"]),
@@ -381,3 +400,17 @@ class TestDoubts:
         [doubt] = doubts(plain + 'key = "env:CLOUD_KEY"')
         assert doubt.startswith("tier 'cloud': http://api.example.com/v1 is not encrypted")
         assert "sk-very" not in doubt
+
+
+def test_an_alias_of_a_task_is_the_routers_and_one_of_a_serve_may_be_moved(
+    loaded: Loaded, routed: Callable[[str], Router]
+) -> None:
+    text = (
+        LOCAL + '[alias]\nquick = "auto"\nlawyer = "auto:law"\nmine = "fast"\n[alias.old]\nserve = "auto:review"\n'
+        "[router.class.law]\n"
+    )
+    assert routed(text).aliases == {"quick": "auto", "lawyer": "auto:law", "old": "auto:review"}
+    settings = loaded(SERVES + text)
+    assert [(alias.name, alias.serve) for alias in settings.aliases] == [("mine", "fast")]
+    again = loaded(to_toml(settings))
+    assert (again.router, again.aliases) == (settings.router, settings.aliases)

@@ -1,12 +1,11 @@
-"""The alarm, and its second stage."""
+"""The alarm: the first of two stages."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from statistics import fmean
 
-from stoker.measure.drift import Alarm, Drift, Level, Proposal, confirm
+from stoker.measure.drift import Alarm, Drift, Level
 
 
 def until_alarm(rate: float, seed: int, most: int = 100_000) -> int:
@@ -40,15 +39,3 @@ def test_what_was_counted_goes_on_after_a_restart() -> None:
     again.restore(drift.levels())
     assert again.levels() == drift.levels()
     assert again.feed("a", "tools", True) == Alarm("a", "tools", 3)
-
-
-def test_an_alarm_alone_proposes_nothing() -> None:
-    async def passes(serve: str) -> list[str]:
-        return []
-
-    async def fails(serve: str) -> list[str]:
-        return [f"tools of {serve}"]
-
-    alarm = Alarm("a", "tools", 3)
-    assert asyncio.run(confirm(alarm, passes)) is None
-    assert asyncio.run(confirm(alarm, fails)) == Proposal(alarm, ["tools of a"])

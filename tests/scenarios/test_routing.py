@@ -8,8 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from plane import STOKER, Plane, llama, poll, running, serve
+from plane import PATIENCE, STOKER, Plane, llama, poll, running, serve
 
 from stoker.testing.script import Script
 
@@ -147,3 +148,50 @@ def test_a_profile_that_cannot_be_read_stops_the_start_and_a_reload_and_changes_
         assert tier_of(plane, "auto") == "tiny"
         path.write_text('{"version": 1, "rows": []}')
         assert plane.admin("reload")[0] == 200
+
+
+KEYS = """keys = [
+  { name = "all", value = "env:K_ALL", scope = "admin" },
+  { name = "auto", value = "env:K_AUTO", models = ["auto"] },
+  { name = "planner", value = "env:K_PLANNER", models = ["planner"] },
+]"""
+ALIASES = '[alias]\nquick = "auto"\nplanner = "auto:planning"\n'
+
+
+def test_an_alias_of_a_task_is_listed_permitted_and_routed_by_its_own_name_until_a_reload_takes_it() -> None:
+    words = {"K_ALL": "sk-all", "K_AUTO": "sk-auto", "K_PLANNER": "sk-planner"}
+    both = serve("spark", slot=None), serve("ember", slot=None)
+    parts = *both, CLOUDY, TIERS.format(router=""), ALIASES
+    with running(*parts, environment=words, front_door=KEYS) as plane:
+        with httpx.Client(base_url=f"http://127.0.0.1:{plane.port}", timeout=PATIENCE) as client:
+
+            def seen(key: str, path: str, **document: Any) -> httpx.Response:
+                bearer = {"authorization": f"Bearer {words[key]}"}
+                return client.request("POST" if document else "GET", path, json=document or None, headers=bearer)
+
+            def names(key: str) -> set[str]:
+                return {one["id"] for one in seen(key, "/v1/models").json()["data"]}
+
+            assert {"auto", "quick", "planner", "spark"} <= names("K_ALL")
+            assert names("K_AUTO") == {"auto", "quick", "planner"}
+            assert names("K_PLANNER") == {"planner"}
+            assert seen("K_PLANNER", "/v1/models/planner").json()["stoker"]["state"] == "routed"
+            hello = [{"role": "user", "content": "hello"}]
+            for path in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
+                done = seen("K_PLANNER", path, model="planner", max_tokens=9, messages=hello, stream=False)
+                assert (done.status_code, done.headers["x-stoker-tier"]) == (200, "big"), done.text
+                refused = seen("K_PLANNER", path, model="quick", max_tokens=9, messages=hello, stream=False)
+                assert refused.status_code == 404
+        status, answer = plane.admin("promote", alias="planner", serve="ember", force=True, reason="why not")
+        assert (status, "names a task, 'auto:planning'" in answer["error"]["message"]) == (404, True)
+        shown = said(plane, "route", "anything", "--model", "planner")
+        assert "class planning, high risk, by the caller's word" in shown
+        assert plane.status()["routing"]["aliases"] == {"quick": "auto", "planner": "auto:planning"}
+
+        plane.write(plane.config.read_text().replace('planner = "auto:planning"', 'planner = "auto:planing"'))
+        status, answer = plane.admin("reload")
+        assert (status, "did you mean 'planning'?" in str(answer)) == (400, True)
+        plane.write(plane.config.read_text().replace('planner = "auto:planing"', "").replace('"planner"]', '"quick"]'))
+        assert plane.admin("reload")[1]["routing"] is True
+        assert asked(plane, "planner")[:2][0] == 404
+        assert asked(plane, "quick")[0] == 200

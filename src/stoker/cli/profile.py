@@ -13,6 +13,7 @@ from stoker.cli.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.tier import Row
+    from stoker.store.demotions import Demoted
     from stoker.store.profile import Rows
 
 app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
@@ -31,12 +32,14 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
     from stoker.cli.graded import live_rows
     from stoker.measure.stats import wilson
+    from stoker.request.decide.demotion import told
 
     place = find_place(config, state)
     rows, live = _own(place), live_rows(place)
+    demoted = _demoted(place, rows)
     keys = sorted(rows.keys() | live.keys())
     if json:
-        terminal.emit([_beside(key, rows.get(key), live.get(key)) for key in keys])
+        terminal.emit([_beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) for key in keys])
         return
     if not keys:
         terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
@@ -54,6 +57,8 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         )  # fmt: skip
 
     terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
+    for one in demoted.values():
+        terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
 
 
 @app.command()
@@ -142,6 +147,19 @@ def _own(place: Place) -> Rows:
 
     path = _path(place)
     return load(path) if path.exists() else {}
+
+
+def _demoted(place: Place, rows: Rows) -> Demoted:
+    """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
+    from stoker.request.decide.demotion import holds
+    from stoker.store.demotions import Demotions, path_of
+
+    return {key: one for key, one in Demotions(path_of(place.state)).read().items() if holds(one, rows.get(key), None)}
+
+
+def _of_demotion(key: tuple[str, str], demoted: Demoted) -> dict[str, object]:
+    found = demoted.get(key)
+    return {} if found is None else {"demoted": list(found.checks)}
 
 
 def _path(place: Place) -> Path:

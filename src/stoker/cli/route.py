@@ -24,6 +24,9 @@ def route(
             show_default=False,
         ),
     ] = None,
+    model: Annotated[
+        str, typer.Option("--model", metavar="NAME", help="As if for this model: `auto:CLASS`, or an alias of a task.")
+    ] = "auto",
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
@@ -31,7 +34,7 @@ def route(
     """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
     text = sys.stdin.read() if prompt == "-" else prompt
     with find_place(config, state).control() as control:
-        found = control.route(text, "auto", task)
+        found = control.route(text, model, task)
     if json:
         terminal.emit(found)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 from stoker.config.checks import split_status
 from stoker.config.document import Document
 from stoker.config.fields import SCOPES
-from stoker.config.gates import build_aliases, build_gates
+from stoker.config.gates import build_aliases, build_gates, task_names
 from stoker.config.inherit import Entry
 from stoker.config.media import build_media
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
@@ -84,7 +84,7 @@ def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, sou
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
         media=build_media(file.media),
-        router=build_router(file.router, file.tier, clouds, profile),
+        router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
 
 

@@ -100,6 +100,12 @@ def name(value: object) -> str:
     return text
 
 
+def alias_target(value: object) -> str:
+    """A serve's name, `auto`, or `auto:CLASS`; which classes there are is looked at elsewhere."""
+    text = text_of(value)
+    return text if text.startswith("auto:") else name(text)
+
+
 def served_name(value: object) -> str:
     text = text_of(value)
     if not _SERVED_NAME.fullmatch(text):

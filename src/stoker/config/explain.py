@@ -39,7 +39,8 @@ def show(settings: Settings) -> dict[str, object]:
         "watchdog": _watchdog(settings.watchdog),
         "conversations": _conversations(settings.conversations),
         "gate": {gate.name: _gate(gate) for gate in settings.gates},
-        "alias": {alias.name: _alias(alias) for alias in settings.aliases},
+        "alias": {alias.name: _alias(alias) for alias in settings.aliases}
+        | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "media": _media(settings.media),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
-from stoker.config.fields import Duration, Name, SomeDuration
+from stoker.config.fields import AliasTarget, Duration, Name, SomeDuration
 from stoker.config.section import Section, setting
 from stoker.domain.gate import Alias, Gate, condition
+from stoker.domain.routing import is_reserved
 
 
 def _condition(value: object) -> str:
@@ -32,15 +34,34 @@ class GateTable(Section):
 
 
 class AliasTable(Section):
-    """A model name that means one serve at a time; `stoker promote` moves it."""
+    """A model name that means one serve at a time; `stoker promote` moves it. Or one that names a task."""
 
-    serve: Name | None = setting(None, "Required. The serve that it means until a promotion moves it.")
+    serve: AliasTarget | None = setting(
+        None,
+        "Required. The serve that it means until a promotion moves it; or `auto` or `auto:CLASS`, and each request has "
+        "its tier chosen.",
+    )
     gate: Name | None = setting(None, "The gate that a serve has to meet. Left out: a promotion needs `--force`.")
     watch: Duration = setting(
         "10m",
         "How long a promotion is watched, and taken back if the serve fails its canary or live requests; `0s` = not.",
     )
     check_every: SomeDuration = setting("30s", "Time between two canaries of a promotion that is watched.")
+
+
+class _OrText:
+    """For editors: the table, or what would be its `serve`."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+def _as_table(value: object) -> object:
+    return {"serve": value} if isinstance(value, str) else value
+
+
+AliasRow = Annotated[AliasTable, BeforeValidator(_as_table), _OrText()]
+"""`fast = "auto"` says the same as a table with that `serve`."""
 
 
 def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
@@ -50,6 +71,14 @@ def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
 
 
 def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
+    """Those that mean a serve."""
     return tuple(
-        Alias(name, str(table.serve), table.gate, table.watch, table.check_every) for name, table in tables.items()
+        Alias(name, str(table.serve), table.gate, table.watch, table.check_every)
+        for name, table in tables.items()
+        if not is_reserved(str(table.serve))
     )
+
+
+def task_names(tables: dict[str, AliasTable]) -> dict[str, str]:
+    """Those that mean `auto` or `auto:CLASS`, and which."""
+    return {name: str(table.serve) for name, table in tables.items() if is_reserved(str(table.serve))}

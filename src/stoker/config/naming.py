@@ -11,7 +11,7 @@ from stoker.config.inherit import Entry
 from stoker.config.positions import Path
 from stoker.config.router import TierTable
 from stoker.config.schema import File, ServeTable
-from stoker.domain.routing import AUTO
+from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES
 
 
@@ -36,10 +36,6 @@ def auto_names(file: File) -> list[str]:
     """What is reserved and can be asked for: `auto` and `auto:CLASS`, where there are tiers."""
     classes = dict.fromkeys((*CLASSES, *file.router.class_))
     return [AUTO, *(f"{AUTO}:{name}" for name in classes)] if file.tier else []
-
-
-def is_reserved(name: str) -> bool:
-    return name == AUTO or name.startswith(f"{AUTO}:")
 
 
 def check_names(doc: Document, entries: list[Entry], tiers: Sequence[TierTable]) -> None:

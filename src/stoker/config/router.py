@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -102,9 +103,15 @@ class TierTable(Section):
 
 
 def build_router(
-    table: RouterTable, rows: Iterable[TierTable], clouds: Iterable[str], profile_path: str | None
+    table: RouterTable,
+    rows: Iterable[TierTable],
+    clouds: Iterable[str],
+    profile_path: str | None,
+    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Router | None:
-    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs."""
+    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
+    in `Router`.
+    """
     tiers = tuple(_tier(row, row.serve is None or row.serve in clouds) for row in rows)
     if not tiers:
         return None
@@ -119,6 +126,7 @@ def build_router(
         explore=table.explore,
         shadow=_shadow(table.shadow),
         profile_path=profile_path,
+        aliases=dict(aliases),
     )
 
 

@@ -44,7 +44,7 @@ from stoker.config.fields import (
     VariableName,
     WarmthWord,
 )
-from stoker.config.gates import AliasTable, GateTable
+from stoker.config.gates import AliasRow, GateTable
 from stoker.config.media import MediaTable
 from stoker.config.router import RouterTable, TierTable
 from stoker.config.section import Section, setting
@@ -313,7 +313,9 @@ class File(Section):
     watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as wedged, and how often it is restarted.")
     conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")
     gate: dict[str, GateTable] = setting({}, "What a model has to prove: `[gate.NAME]`.")
-    alias: dict[str, AliasTable] = setting({}, "Names that a promotion moves from serve to serve: `[alias.NAME]`.")
+    alias: dict[str, AliasRow] = setting(
+        {}, 'Names that a promotion moves from serve to serve: `[alias.NAME]`; or that name a task: `fast = "auto"`.'
+    )
     media: MediaTable = setting(MediaTable(), "Images that requests give by their address.")
     router: RouterTable = setting(RouterTable(), "How a request that names a task instead of a model is routed.")
     tier: list[TierTable] = setting([], "Ways to have a task done, the cheapest first: one `[[tier]]` each.")

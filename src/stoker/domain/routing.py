@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG
@@ -69,6 +71,8 @@ class Router(msgspec.Struct, frozen=True):
     shadow: Shadow = Shadow()
     profile_path: str | None = None
     """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
+    aliases: Mapping[str, str] = {}
+    """Further model names, and which of `auto` and `auto:CLASS` each of them says."""
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -84,6 +88,11 @@ class Router(msgspec.Struct, frozen=True):
         if not listed(task_class, tier.classes):
             return False
         return not tier.cloud or (self.allow_cloud and listed(task_class, self.cloud_classes))
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a model name is for naming a task, be there such a class or not."""
+    return name == AUTO or name.startswith(f"{AUTO}:")
 
 
 def listed(task_class: str, classes: tuple[str, ...]) -> bool:

@@ -84,3 +84,19 @@ class Row(msgspec.Struct, frozen=True):
     """Hash of the fixtures."""
     at: float = 0.0
     """Unix time."""
+
+
+class Demotion(msgspec.Struct, frozen=True):
+    """A tier that may not serve a class: its answers became worse, and then its preflight failed."""
+
+    tier: str
+    task_class: str
+    identity: str
+    """Of the fingerprint of what failed: nothing else is meant."""
+    execution: str
+    measured: float
+    """`at` of the row that it speaks of: another row was measured since."""
+    checks: tuple[str, ...]
+    """The gates that failed."""
+    at: float = 0.0
+    """Unix time."""

@@ -1,12 +1,11 @@
 """Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and live verdicts.
 
-Two stages, so that nothing flaps: an alarm only has the preflight run again, and only if that fails, too, is a change
-proposed. Nothing is changed here.
+The first of two stages, so that nothing flaps: an alarm only has the preflight run again (`request.decide.demotion`).
+Nothing is changed here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import msgspec
@@ -29,18 +28,6 @@ class Alarm(NamedTuple):
     serve: str
     check: str
     n: int
-
-
-class Proposal(NamedTuple):
-    """The alarm, and what the preflight said after it."""
-
-    alarm: Alarm
-    failed: list[str]
-    """Its checks that failed."""
-
-
-Recheck = Callable[[str], Awaitable[list[str]]]
-"""Runs the preflight of a serve; the names of checks that failed."""
 
 
 class Drift:
@@ -74,9 +61,3 @@ class Drift:
 
     def _sum(self, serve: str, check: str) -> Cusum:
         return self._sums.setdefault((serve, check), Cusum(*self._settings))
-
-
-async def confirm(alarm: Alarm, recheck: Recheck) -> Proposal | None:
-    """The second stage. None: the preflight passes, so nothing is proposed."""
-    failed = await recheck(alarm.serve)
-    return Proposal(alarm, failed) if failed else None

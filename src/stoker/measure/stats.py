@@ -1,5 +1,6 @@
 """Statistics of pass and fail. Pure; each with its source.
 
+kappa    how far two raters agree beyond chance (Cohen 1960)
 wilson   an interval for a rate that was seen (Wilson 1927): for showing, not for deciding while one looks on
 Sprt     allow or deny, decided as soon as the data suffice (Wald 1945)
 Cusum    the alarm that a rate of failures has risen (Page 1954, Bernoulli form)
@@ -21,14 +22,33 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(passed: int, n: int, z: float = Z95) -> Interval:
-    """Where the true rate lies, two-sided. n = 0: anywhere."""
+def wilson(passed: float, n: int, z: float = Z95) -> Interval:
+    """Where the true rate lies, two-sided. n = 0: anywhere.
+
+    `passed` may be a sum of scores from 0 to 1: of all with that mean, passes and failures scatter most, so it is too
+    wide rather than too narrow.
+    """
     if n == 0:
         return Interval(0.0, 1.0)
     rate, zz = passed / n, z * z
     middle = (rate + zz / (2 * n)) / (1 + zz / n)
     half = z * math.sqrt(rate * (1 - rate) / n + zz / (4 * n * n)) / (1 + zz / n)
     return Interval(max(0.0, middle - half), min(1.0, middle + half))
+
+
+def kappa(pairs: Sequence[tuple[bool, bool]]) -> float | None:
+    """(p_o - p_e) / (1 - p_e): p_o is the share of pairs that agree, p_e the share that would by chance, if each rater
+    said yes as often as it does. 1: always; 0: as by chance. None: both say only one thing, or there are no pairs.
+
+    Cohen, A Coefficient of Agreement for Nominal Scales, Educational and Psychological Measurement 20 (1960) 37-46.
+    """
+    n = len(pairs)
+    one, other = sum(a for a, _ in pairs), sum(b for _, b in pairs)
+    by_chance = one * other + (n - one) * (n - other)  # times n * n: whole numbers are exact
+    if by_chance == n * n:
+        return None
+    agreed = sum(a == b for a, b in pairs)
+    return (agreed * n - by_chance) / (n * n - by_chance)
 
 
 class Verdict(StrEnum):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.cli import options, terminal
+from stoker.cli import figures, options, terminal
 from stoker.cli.failure import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +19,18 @@ def planning(
     serve: options.OneServe = None,
     live: Annotated[bool, typer.Option("--live", help="Have SERVE write the plans anew, and grade those.")] = False,
     outputs: Annotated[
-        Path | None, typer.Option("--outputs", metavar="DIR", help="Plans to grade, *.jsonl; with --live: kept there.")
+        Path | None,
+        typer.Option(
+            "--outputs", metavar="PATH", help="Plans to grade: a *.jsonl, or a DIR of them; with --live: kept."
+        ),
+    ] = None,
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option("--baseline", metavar="PATH", help="Plans of another model, graded and shown beside; repeatable."),
+    ] = None,
+    judged: Annotated[
+        Path | None,
+        typer.Option("--judged", metavar="FILE", help="Judges' scores, CSV or JSONL: how far the grade agrees."),
     ] = None,
     config: options.Config = None,
     state: options.State = None,
@@ -29,25 +40,52 @@ def planning(
     import msgspec
 
     from stoker.measure.suites import fixture, planning
+    from stoker.measure.suites.judged import read
 
     if serve is not None and not live:
         raise UsageError("a serve writes plans with --live; without it those that were written before are graded")
     fixtures = [*fixture.every()]
+    rows = None if judged is None else planning.Judged(read(judged), str(judged))
+    beside = [one for path in baseline or [] for one in planning.read(path)]
     if live:
         found = _written(serve, fixtures, outputs, config, state)
     else:
         found = planning.shipped() if outputs is None else planning.read(outputs)
-    body = planning.report(fixtures, found)
+    body = planning.report(fixtures, found, beside, rows)
     if json:
         terminal.say(body.decode().rstrip())
-        return
-    models = msgspec.json.decode(body)["models"]
-    rows = [
-        (name, f"{one['passed']} of {one['n']}", f"{one['rate_low']:.2f} to {one['rate_high']:.2f}",
-         f"{one['score']:.2f}")
-        for name, one in models.items()
+    else:
+        _show(msgspec.json.decode(body))
+
+
+def _show(document: dict[str, Any]) -> None:
+    baselines = document.get("baselines", [])
+    cells = [
+        (f"{name} (baseline)" if name in baselines else name, f"{one['passed']} of {one['n']}",
+         f"{one['rate_low']:.2f} to {one['rate_high']:.2f}", f"{one['score']:.2f}")
+        for name, one in document["models"].items()
     ]  # fmt: skip
-    terminal.table(("MODEL", "PASSED", "RATE", "SCORE"), rows, right=("PASSED", "SCORE"))
+    terminal.table(("MODEL", "PASSED", "RATE", "SCORE"), cells, right=("PASSED", "SCORE"))
+    if (judged := document.get("judged")) is not None:
+        _show_judged(judged)
+
+
+def _show_judged(judged: dict[str, Any]) -> None:
+    """Per model, then who agrees with whom."""
+    terminal.say("")
+    models = [
+        (name, str(one["n"]), f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}", f"{one['structure']:.2f}")
+        for name, one in judged["models"].items()
+    ]
+    terminal.table(("MODEL", "JUDGED", "MEAN", "INTERVAL", "STRUCTURE"), models, right=("JUDGED", "MEAN", "STRUCTURE"))
+    terminal.say("")
+    pairs = [
+        (" and ".join(one["between"]), str(one["n"]), f"{one['agreement']:.2f}",
+         f"{one['low']:.2f} to {one['high']:.2f}",
+         figures.UNKNOWN if one["kappa"] is None else f"{one['kappa']:.2f}")
+        for one in judged["agreement"]
+    ]  # fmt: skip
+    terminal.table(("BETWEEN", "N", "AGREEMENT", "INTERVAL", "KAPPA"), pairs, right=("N", "AGREEMENT", "KAPPA"))
 
 
 def _written(

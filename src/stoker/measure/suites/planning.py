@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from stoker.measure.stats import wilson
 from stoker.measure.suites.check import Plan
 from stoker.measure.suites.fixture import Fixture, FixtureError, digest
 from stoker.measure.suites.grade import Ask
+from stoker.measure.suites.judged import Judgement, compared
 from stoker.measure.suites.plans import graded
 from stoker.measure.suites.spoken import said
 
@@ -25,6 +26,14 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
+class Judged(NamedTuple):
+    """A file of judgements."""
+
+    rows: Sequence[Judgement]
+    shown: str
+    """What messages call it."""
+
+
 _decoder = msgspec.json.Decoder(Output)
 
 
@@ -33,21 +42,29 @@ def shipped() -> list[Output]:
     return _read(files("stoker.measure.suites") / "data" / "planning-outputs")
 
 
-def read(directory: Path) -> list[Output]:
-    """Those of every `*.jsonl`. Raises FixtureError, which names file and line."""
-    if not directory.is_dir():
-        raise FixtureError(f"{directory} is no directory: outputs are read from its *.jsonl files")
-    return _read(directory)
+def read(path: Path) -> list[Output]:
+    """Those of a file, or of every `*.jsonl` of a directory. Raises FixtureError, which names file and line."""
+    if path.is_dir():
+        return _read(path)
+    if not path.exists():
+        raise FixtureError(f"{path} is no directory and no file: outputs are read from *.jsonl files")
+    return _lines(path)
 
 
 def _read(directory: Any) -> list[Output]:
     found = []
     paths = sorted((path for path in directory.iterdir() if path.name.endswith(".jsonl")), key=lambda path: path.name)
     for path in paths:
-        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-            if line.strip():
-                found.append(_parse(line, f"{path}, line {number}"))
+        found += _lines(path)
     return found
+
+
+def _lines(path: Any) -> list[Output]:
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
+    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
 
 
 def _parse(line: bytes, place: str) -> Output:
@@ -72,14 +89,27 @@ async def written(fixtures: Iterable[Fixture], ask: Ask, model: str) -> list[Out
     return found
 
 
-def report(fixtures: Sequence[Fixture], outputs: Iterable[Output]) -> bytes:
+def report(
+    fixtures: Sequence[Fixture],
+    outputs: Iterable[Output],
+    baselines: Iterable[Output] = (),
+    judged: Judged | None = None,
+) -> bytes:
     """A JSON document: `dataset`; `models`, by name; `outputs`, by model and fixture. No time and no path is in it.
 
-    Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one.
+    `baselines`: outputs of other models, graded the same and named under `baselines`. `judged`: what judges say of any
+    of them, under `judged` (see `judged.compared`).
+
+    Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one; a baseline that
+    has the name of a model that is graded; a judgement of an output that there is not.
     """
+    outputs, baselines = list(outputs), list(baselines)
+    names = sorted({output.model for output in baselines})
+    if both := sorted({output.model for output in outputs}.intersection(names)):
+        raise FixtureError(f"'{both[0]}' is a baseline, and a model that is graded: give one of them another name")
     checks = {one.id: one.check for one in fixtures if isinstance(one.check, Plan)}
     graded_: dict[tuple[str, str], dict[str, Any]] = {}
-    for output in outputs:
+    for output in (*outputs, *baselines):
         key = (output.model, output.fixture)
         check = checks.get(output.fixture)
         if check is None:
@@ -88,11 +118,15 @@ def report(fixtures: Sequence[Fixture], outputs: Iterable[Output]) -> bytes:
             raise FixtureError(f"'{output.model}' answers '{output.fixture}' twice")
         graded_[key] = _graded(output, check)
     listed = [graded_[key] for key in sorted(graded_)]
-    document = {
+    document: dict[str, Any] = {
         "dataset": digest(one for one in fixtures if one.id in checks),
         "models": _models(listed),
         "outputs": listed,
     }
+    if names:
+        document["baselines"] = names
+    if judged is not None:
+        document["judged"] = compared(judged.rows, listed, judged.shown)
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
 
 

@@ -7,6 +7,7 @@
 3. measured as something else than it is now, or
    worse since then, as an alarm or the live grades
    have it                                         -> stale: a deny stays a deny; the rest like 2
+   the preflight failed after that alarm           -> stale: deny, also where nothing is measured
 4. denied                                          -> deny: live grades bring nobody back
 5. undecided, or too few samples for an allow      -> like 2
 6. allowed, but nobody knows what it is now        -> like 2
@@ -21,6 +22,7 @@ from typing import NamedTuple
 
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, Row, Tier, Verdict
+from stoker.request.decide.demotion import told
 
 MIN_SAMPLES = 20
 """An `allow` of fewer is none: with 20 of 20 passed the rate is above 0.84 (Wilson, 95 %)."""
@@ -44,12 +46,16 @@ def standing(
     is_loaded: bool = True,
     is_suspect: bool = False,
     live: Row | None = None,
+    failed: tuple[str, ...] = (),
 ) -> Standing:
     """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
     `is_loaded`: that was this very process. `is_suspect`: its answers have become worse since it was measured.
-    `row`: of a suite. `live`: what became of grades of its answers.
+    `row`: of a suite. `live`: what became of grades of its answers. `failed`: gates that the preflight failed after an
+    alarm.
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
+    if failed:  # 3
+        return Standing(Verdict.DENY, told(failed), is_stale=True)
     if live is not None and _takes_the_place(live, row, tier):
         row = live  # 0
     if row is None:
