@@ -381,6 +381,63 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
     assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"input_tokens": 12}, "cheap")
 
 
+def looked_at(routing: Routing) -> list[Outline]:
+    """What the classifier is shown from now on."""
+    seen: list[Outline] = []
+
+    def watching(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
+        seen.append(outline)
+        return classify(outline, declared, known)
+
+    routing._classify = watching
+    return seen
+
+
+@story(SMALL, LARGE)
+async def test_a_prompt_that_may_be_long_is_counted_once_by_a_tier_that_runs(stage: Stage) -> None:
+    seen = looked_at(route(stage, long_context=300))
+    client = await stage.client()
+    await client.send(ask("auto", messages=[{"role": "user", "content": "hi"}]))
+    talk = await stage.asked()
+    talk.reply(whole())
+    await client.reply()
+    assert [(one.tokens, one.is_long) for one in seen] == [(None, False)], "too few bytes to be long: nobody is asked"
+    for tokens, is_long in ((300, True), (299, False)):
+        await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 80}]))
+        counting = await stage.asked()
+        assert counting.head.startswith(b"POST /v1/chat/completions/input_tokens ")
+        counting.reply({"input_tokens": tokens})
+        talk = await stage.asked()
+        assert talk.head.startswith(b"POST /v1/chat/completions ")
+        talk.reply(whole())
+        await client.reply()
+        assert (seen[-1].tokens, seen[-1].is_long) == (tokens, is_long)
+
+
+@story(SMALL, LARGE)
+async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stage) -> None:
+    seen = looked_at(route(stage, long_context=300))
+    client = await stage.client()
+    for words, is_long in ((80, False), (400, True)):
+        await client.send(ask("auto", messages=[{"role": "user", "content": "word " * words}]))
+        while (talk := await stage.asked()).head.split(b" ")[1] != b"/v1/chat/completions":
+            talk.reply({}, status=404)
+        talk.reply(whole())
+        await client.reply()
+        assert (seen[-1].tokens, seen[-1].is_long) == (None, is_long)
+
+
+@story(SMALL, LARGE)
+async def test_a_client_that_leaves_while_its_prompt_is_counted_leaves_nothing_behind(stage: Stage) -> None:
+    route(stage, long_context=300)
+    client = await stage.client()
+    await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 400}]))
+    await stage.asked()
+    await client.close()
+    assert (await stage.sealed()).outcome == "client_left"
+    assert not stage.flow.active
+
+
 @story(SMALL, LARGE)
 async def test_a_reload_that_takes_a_tier_out_leaves_the_requests_that_are_under_way_alone(stage: Stage) -> None:
     routing = route(stage)
