@@ -26,6 +26,8 @@ from stoker.domain.tier import Cost, Row
 CLOUD = "cloud"
 COSTS = {"spark": Cost(0.02, 0.05), "ember": Cost(0.05, 0.1), CLOUD: Cost(3.0, 15.0)}
 """By tier, from the cheapest to the strongest."""
+LONG = 500
+"""Tokens from which a prompt is long, for models with a context of 2,048: the long texts begin at 600."""
 LOCAL = tuple(name for name in COSTS if name != CLOUD)
 
 
@@ -41,7 +43,10 @@ keys = [{{ name = "bench", value = "env:STOKER_KEY", scope = "admin" }}]
 [paths]
 state = {json.dumps(str(folder / "state"))}
 logs = {json.dumps(str(folder / "logs"))}
-{serves}{tiers}
+{serves}
+[router]
+long_context = {LONG}
+{tiers}
 [[tier]]
 name = "{CLOUD}"
 base_url = "http://127.0.0.1:{cloud_port}/v1"

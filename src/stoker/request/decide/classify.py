@@ -19,7 +19,7 @@ ALARM = 0.3
 CODING = ("code-write", "code-edit", "review")
 """What a long prompt does not make another task of."""
 PLAIN = 0.6
-"""From this probability on a system prompt is taken to ask for something."""
+"""From this probability on it is plain what is asked for: by a system prompt; or work on code, whatever came before."""
 MOST_SYSTEMS = 256
 _PARTS = re.compile(r"[.!?\n]\s")
 """Between the sentences of a system prompt, which has 150 words at most."""
@@ -40,7 +40,7 @@ class Classifier:
         2. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
            A miss here is dear.
         3. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
-        4. The prompt is long, or results came back, and this is no work on code.
+        4. The prompt is long, or results came back, and this is not plainly work on code.
         5. The text asks for nothing by name, and a short system prompt asks for one thing: that.
         6. The likeliest of the others; `chat` where there is nothing to go by.
         """
@@ -58,7 +58,7 @@ class Classifier:
             if name in known:
                 return Task(name, Source.RULES, (*notes, note))
         best = max(likely, key=likely.__getitem__, default=DEFAULT)
-        if best not in CODING:  # 4
+        if best not in CODING or likely[best] < PLAIN:  # 4
             for name, note in _history(outline):
                 if name in known:
                     return Task(name, Source.RULES, (*notes, note))
