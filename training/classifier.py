@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from bench.classifier import TASKS, Labelled, load
+from bench.classifier import TASKS, Labelled, Score, load, score
 
-from stoker.domain.task import CLASSES
+from stoker.domain.task import CLASSES, HIGH_RISK
 from stoker.request.decide.asks import read
+from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named
-from stoker.request.decide.weights import SCALE
+from stoker.request.decide.weights import SCALE, Weights
 
 OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.json"
 LEARNED = TASKS / "training.jsonl"
@@ -115,6 +116,18 @@ def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = S
     return tables(learn(matrix(found, places), labels, np.array(importance), steps), places)
 
 
+def folded(given: Sequence[Labelled], importance: Sequence[float], folds: int) -> Score:
+    """What it does on each fold of its own prompts, having learned from the others."""
+    names: dict[int, str] = {}
+    for fold in range(folds):
+        apart = [place for place in range(len(given)) if place % folds != fold]
+        made = train([given[place] for place in apart], [importance[place] for place in apart])
+        classifier = Classifier(Weights(CLASSES, made))
+        for place in range(fold, len(given), folds):
+            names[id(given[place].outline)] = classifier.classify(given[place].outline, None, CLASSES).name
+    return score(given, lambda outline: names[id(outline)])
+
+
 def digest() -> str:
     """Of what it learns from: the held-out half counts too, for it stands in the same file."""
     return hashlib.sha256(LEARNED.read_bytes() + (TASKS / "labelled.jsonl").read_bytes()).hexdigest()
@@ -123,8 +136,15 @@ def digest() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m training.classifier", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--folds", type=int, metavar="N", help="write nothing: measure it on N folds of what it has")
     found = parser.parse_args(argv)
     given, importance = zip(*rows(), strict=True)
+    if found.folds:
+        seen = folded(given, importance, found.folds)
+        recalls = ", ".join(f"{name} {seen.recall(name):.3f}" for name in HIGH_RISK)
+        hard = sum(row.hard for row in given)
+        print(f"{seen.total} prompts, accuracy {seen.accuracy:.3f}, {recalls}, {seen.alarms} of {hard} hard taken")
+        return 0
     made = train(given, importance)
     body = {"learned_from": digest(), "classes": list(CLASSES), "tables": made}
     found.out.parent.mkdir(exist_ok=True)

@@ -40,7 +40,9 @@ def route(
     else:
         notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
         risk = ", high risk" if found["high_risk"] else ""
-        terminal.say(f"class {found['task']}{risk}, by {_BY[found['source']]}{notes}")
+        from stoker.cli.story import BY
+
+        terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])
                 for n, step in enumerate(found["steps"], 1)]  # fmt: skip
         rows += [("-", one["tier"], "dropped", one["code"], one["why"]) for one in found["dropped"]]
@@ -49,9 +51,3 @@ def route(
             terminal.note(f"stoker: {found['refusal']}")
     if found["refusal"]:
         raise typer.Exit(FAILED)
-
-
-_BY = {
-    "declared": "the caller's word", "rules": "its form", "learned": "its text", "model": "the classifier model",
-    "default": "default: nothing matched",
-}  # fmt: skip

@@ -16,6 +16,12 @@ OUTCOMES = {
     "bug": "Stoker itself broke; its log has the detail under this id",
 }
 
+BY = {
+    "declared": "the caller's word", "rules": "its form", "learned": "its text", "model": "the classifier model",
+    "default": "default: nothing to go by",
+}  # fmt: skip
+"""Who said which class a task is of."""
+
 
 def tell(decision: Decision) -> str:
     """One fact per line, in the order in which they happened."""
@@ -53,7 +59,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     if routed is None:
         return []
     notes = f": {', '.join(routed.notes)}" if routed.notes else ""
-    told = [("task", f"{routed.task}, by {routed.source}{notes}")]
+    told = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
     told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""

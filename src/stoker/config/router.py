@@ -27,7 +27,7 @@ class ClassTable(Section):
     """A class of tasks of one's own, or what is to be changed of a built-in one."""
 
     words: list[Text] = setting(
-        [], "Words and phrases that speak for it, in any case; a built-in class keeps its own rules beside them."
+        [], "Words and phrases that speak for it, in any case; a built-in class is found by its own signs, too."
     )
     tier: Name | None = setting(None, "The specialist: the tier to prefer for it, where it may serve it.")
 

@@ -22,7 +22,7 @@ class TaskClass(msgspec.Struct, frozen=True):
 
     name: str
     words: tuple[str, ...] = ()
-    """Words and phrases that speak for it, in any case. A built-in class keeps its own rules beside them."""
+    """Words and phrases that speak for it, in any case. A built-in class is found by its own signs, too."""
     tier: str | None = None
     """The specialist: the tier to prefer for it. A preference: it permits nothing."""
 

@@ -58,7 +58,8 @@ class Classifier:
             if name in known:
                 return Task(name, Source.RULES, (*notes, note))
         best = max(likely, key=likely.__getitem__, default=DEFAULT)
-        if best not in CODING or likely[best] < PLAIN:  # 4
+        is_coding = best in CODING and likely[best] >= PLAIN and bool(reading.asks or reading.shapes)
+        if not is_coding:  # 4
             for name, note in _history(outline):
                 if name in known:
                     return Task(name, Source.RULES, (*notes, note))
