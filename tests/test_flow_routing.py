@@ -428,6 +428,18 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
 
 
 @story(SMALL, LARGE)
+async def test_what_is_far_longer_than_long_is_not_counted(stage: Stage) -> None:
+    seen = looked_at(route(stage, long_context=100))
+    client = await stage.client()
+    await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 320}]))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/chat/completions ")
+    talk.reply(whole())
+    await client.reply()
+    assert (seen[-1].tokens, seen[-1].is_long) == (None, True)
+
+
+@story(SMALL, LARGE)
 async def test_a_client_that_leaves_while_its_prompt_is_counted_leaves_nothing_behind(stage: Stage) -> None:
     route(stage, long_context=300)
     client = await stage.client()

@@ -130,7 +130,8 @@ class Chooser:
     ) -> Plan:
         seen, declared = outline(endpoint.dialect, body)
         if routing.may_be_long(seen):
-            seen = routing.counted(seen, await self._tokens(call, routing, endpoint, top, body))
+            tokens = await self._tokens(call, routing, endpoint, top, body) if routing.is_counted(seen) else None
+            seen = routing.counted(seen, tokens)
         header = call.wire.headers.get(HEADER.encode())
         task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
 

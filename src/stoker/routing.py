@@ -25,6 +25,8 @@ from stoker.request.decide.policy import Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
 from stoker.request.translate.translate import REJECTED
 
+FAR_LONGER = 16
+"""Bytes for each token that makes a prompt long: from there on its size says enough."""
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
 _ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
@@ -138,6 +140,10 @@ class Routing:
     def may_be_long(self, seen: Outline) -> bool:
         """Whether its tokens have to be counted to know its class: they are never more than its bytes."""
         return seen.tokens is None and seen.size >= self.router.long_context
+
+    def is_counted(self, seen: Outline) -> bool:
+        """Whether that is worth the time of an engine: what is far longer than long need not be counted."""
+        return seen.size < FAR_LONGER * self.router.long_context
 
     def counted(self, seen: Outline, tokens: int | None) -> Outline:
         """As it is known once its tokens were counted; None: nobody could, and its size has to do."""
