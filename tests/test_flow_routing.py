@@ -381,6 +381,34 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
     assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"input_tokens": 12}, "cheap")
 
 
+def careful(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
+    return Task("planning", Source.LEARNED, ("sure:34%",), else_="chat")
+
+
+@story(SMALL, LARGE)
+async def test_what_is_high_risk_only_to_be_careful_goes_to_who_proved_itself_if_there_is_one(stage: Stage) -> None:
+    route(stage)._classify = careful
+    client = await stage.client()
+    await client.send(ask("auto"))
+    (await stage.asked()).reply(whole())
+    assert (await client.reply()).header("x-stoker-tier") == "dear"
+    routed = (await stage.sealed()).routed
+    assert routed is not None
+    assert (routed.task, routed.notes) == ("planning", ["sure:34%"])
+
+
+@story(SMALL, LARGE)
+async def test_and_is_no_reason_to_refuse_where_there_is_none(stage: Stage) -> None:
+    route(stage, allow_cloud=False)._classify = careful
+    client = await stage.client()
+    await client.send(ask("auto"))
+    (await stage.asked()).reply(whole())
+    assert (await client.reply()).header("x-stoker-tier") == "cheap"
+    routed = (await stage.sealed()).routed
+    assert routed is not None
+    assert (routed.task, routed.notes) == ("chat", ["sure:34%", "nobody_for:planning"])
+
+
 def looked_at(routing: Routing) -> list[Outline]:
     """What the classifier is shown from now on."""
     seen: list[Outline] = []

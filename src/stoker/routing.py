@@ -156,7 +156,17 @@ class Routing:
         return [serve for serve in found if serve is not None and self._sees.is_loaded(serve.name)]
 
     def plan(self, task: Task, seen: Outline, asking: Asking) -> Plan:
-        """Who may serve, in order, and why the others may not. Never raises."""
+        """Who may serve, in order, and why the others may not. Never raises. Where nobody may, and the task was taken
+        for high risk only to be careful, it is what it is more likely.
+        """
+        made = self._planned(task, seen, asking)
+        if made.steps or not task.else_:
+            return made
+        more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
+        again = self._planned(more_likely, seen, asking)
+        return again if again.steps else made
+
+    def _planned(self, task: Task, seen: Outline, asking: Asking) -> Plan:
         looks = [self._look(tier, task, seen, asking) for tier in self.router.tiers]
         return plan(task, looks, self.router.specialist(task.name) or "")
 
@@ -242,9 +252,10 @@ class Routing:
 
     def dry(self, text: str, model: str, declared: str | None) -> dict[str, Any]:
         """What would become of a prompt, for people: nothing is sent, nothing changes."""
-        seen = self.counted(Outline(text=text[:MAX_TEXT], size=len(text.encode())), None)
-        task = self.task(seen, model, declared)
-        made = self.plan(task, seen, Asking())
+        shown = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
+        seen = self.counted(Outline(text=shown, size=len(text.encode())), None)
+        made = self.plan(self.task(seen, model, declared), seen, Asking())
+        task = made.task
         return {
             "task": task.name,
             "source": task.source.value,

@@ -79,3 +79,5 @@ class Task(NamedTuple):
     name: str
     source: Source
     notes: tuple[str, ...] = ()
+    else_: str = ""
+    """What it is more likely, where it was taken for high risk only to be careful."""

@@ -10,6 +10,7 @@ from bench import classifier
 from bench.classifier import BLIND, BLIND2, HALVES, TASKS, Labelled, Score, learned, load, main, price, score
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
+from stoker.learned import classify
 
 ROWS = load()
 HELD_OUT = [row for row in ROWS if row.is_held_out]
@@ -115,6 +116,15 @@ def test_prompts_by_other_hands_are_told_apart_as_well(blind: Score, second: Sco
         assert seen.accuracy >= 0.94
         assert (seen.recall("planning") or 0) >= classifier.RECALL
         assert (seen.recall("multi-file-refactor") or 0) >= classifier.RECALL
+
+
+def test_what_is_high_risk_only_to_be_careful_says_what_it_is_more_likely() -> None:
+    tasks = [classify(row.outline, None, CLASSES) for row in (*HELD_OUT, *BLIND_ROWS, *SECOND)]
+    risky = [task for task in tasks if task.name in HIGH_RISK]
+    careful = [task for task in risky if task.else_]
+    assert 0 < len(careful) < len(risky) / 4
+    assert all(task.else_ not in HIGH_RISK and int(task.notes[-1][5:-1]) < 50 for task in careful)
+    assert not [task for task in tasks if task.else_ and task.name not in HIGH_RISK]
 
 
 def test_it_has_learned_from_nothing_that_it_is_measured_with() -> None:

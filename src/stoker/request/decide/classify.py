@@ -38,7 +38,7 @@ class Classifier:
 
         1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
         2. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
-           A miss here is dear.
+           A miss here is dear. Where something else is more likely still, the task says what.
         3. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
         4. The prompt is long, or results came back, and this is not plainly work on code.
         5. The text asks for nothing by name, and a short system prompt asks for one thing: that.
@@ -50,8 +50,10 @@ class Classifier:
         reading = read(outline.text)
         for likely in self._likely(reading, form(outline), known):
             risky = [name for name in HIGH_RISK if name in likely]
-            if sum([likely[name] for name in risky]) >= ALARM:  # 2
-                return _learned(max(risky, key=likely.__getitem__), likely, reading, notes)
+            if (risk := sum([likely[name] for name in risky])) >= ALARM:  # 2
+                found = _learned(max(risky, key=likely.__getitem__), likely, reading, notes)
+                rest = [name for name in likely if name not in HIGH_RISK]
+                return found._replace(else_=max(rest, key=likely.__getitem__)) if risk < 0.5 and rest else found
             for name in risky:
                 del likely[name]
         for name, note in _form(outline, reading):  # 3
