@@ -136,6 +136,9 @@ class Companion:
             if isinstance(error, StokerError):
                 log.info("serve %s told no class: %s", serve.name, error.message)
             return "timed_out" if isinstance(error, TimeoutError) else "failed"  # 7
+        except Exception as error:  # no request fails of this; its text might hold what nobody may read
+            log.error("asking serve %s for a class broke inside Stoker: %s", serve.name, type(error).__name__)
+            return "failed"
         self._breaker.on_served(self._now())
         return said(reply, seen) or "unclear"
 

@@ -1,4 +1,4 @@
-"""A model beside the built-in classifier: it is on once it has beaten what was learned, and off as long as it has not."""
+"""A model beside the built-in classifier: on once it has beaten what was learned, and off as long as it has not."""
 
 from __future__ import annotations
 
