@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from plane import MODELS, STOKER, Plane, poll, running, serve
 
 from stoker.measure.labelled import held_out
@@ -103,8 +102,25 @@ def test_a_model_that_guesses_loses_and_stays_off(tmp_path: Path) -> None:
         assert len(plane.received("teller", "/v1/chat/completions")) == len(held_out()), "nothing was asked twice"
 
 
-@pytest.mark.parametrize("change", ["answers"])
-def test_another_model_under_the_same_name_is_off_until_it_is_measured(tmp_path: Path, change: str) -> None:
+def test_it_outlives_a_restart_and_another_model_under_the_same_name_is_off(tmp_path: Path) -> None:
     with told(tmp_path, knows()) as plane:
         said(plane, "eval", "classifier", "teller")
-        poll(lambda: classifier(plane)["on"], "it is on")
+        plane.signal(15)
+        assert plane.exit_code() == 0
+        printed = len(plane.said())
+        plane.start()
+        assert "the classifier's serve" not in plane.said()[printed:], "nobody has to do anything"
+        assert classifier(plane)["why"] == "it is not loaded, or was not looked at yet"
+        assert asked(plane)["notes"][0] == "model_not_loaded"
+        assert plane.serve("teller")["state"] == "stopped", "nothing is loaded for this"
+        assert plane.admin("switch", serve="teller")[0] == 200
+        poll(lambda: classifier(plane)["on"], lambda: f"it is on: {classifier(plane)}")
+        assert asked(plane)["source"] == "model"
+
+        plane.write(plane.config.read_text().replace("spark.gguf", "ember.gguf"))
+        said(plane, "reload")
+        assert plane.admin("unload", serve="teller")[0] == 200
+        assert plane.admin("switch", serve="teller")[0] == 200
+        poll(lambda: classifier(plane)["why"] == "it changed since it was measured", lambda: str(classifier(plane)))
+        routed = asked(plane)
+        assert (routed["source"], routed["notes"][0].partition(":")[0]) == ("learned", "ask")
