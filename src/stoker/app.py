@@ -191,6 +191,7 @@ class Application:
         self.metrics = Metrics()
         self.events = Events(clock.wall)
         self._complained: set[str] = set()
+        self._doubted = ""
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
@@ -213,6 +214,7 @@ class Application:
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
         self.measured = Measured(Path(settings.paths.state), self.conductor.target, self._launch, self.events.note)
+        self.measured.on_known = lambda serve: self._doubt()
         self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
             settings.front_door,
@@ -410,9 +412,15 @@ class Application:
     def _classify(self, routing: Routing | None) -> None:
         """A model tells classes as configured, if it has proved the better; if not, requests know nothing of it."""
         self.flow.chooser.companion = self.companion if self.companion.begin(routing) else None
-        if problem := self.companion.problem:
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """What keeps the model off that is to tell classes is told once."""
+        problem = self.companion.problem
+        if problem and problem != self._doubted:
             log.warning("%s", problem)
             self._announce(f"warning: {problem}")
+        self._doubted = problem
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""

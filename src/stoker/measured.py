@@ -55,6 +55,8 @@ class Measured:
         self._target = target
         self._launch = launch
         self._note = note
+        self.on_known: Callable[[str], None] = lambda serve: None
+        """A serve runs, and was looked at."""
         self._drift = Drift()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._path = state / "fingerprints.json"
@@ -139,6 +141,7 @@ class Measured:
         routing.live.add(serve.name)
         self._last[serve.name] = Last(self._launch(serve), found.identity, found.execution)
         self._demoter.on_known(serve.name)
+        self.on_known(serve.name)
         await asyncio.to_thread(self._write, msgspec.json.encode(self._last))
 
     def _read(self) -> dict[str, Last]:

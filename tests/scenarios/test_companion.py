@@ -122,5 +122,8 @@ def test_it_outlives_a_restart_and_another_model_under_the_same_name_is_off(tmp_
         assert plane.admin("unload", serve="teller")[0] == 200
         assert plane.admin("switch", serve="teller")[0] == 200
         poll(lambda: classifier(plane)["why"] == "it changed since it was measured", lambda: str(classifier(plane)))
+        assert (
+            plane.said().count("'teller' is off: it changed since it was measured; `stoker eval classifier tell") == 1
+        )
         routed = asked(plane)
         assert (routed["source"], routed["notes"][0].partition(":")[0]) == ("learned", "ask")
