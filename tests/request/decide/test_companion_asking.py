@@ -35,8 +35,10 @@ def test_each_class_has_one_line_and_a_form_leaves_only_those_that_it_can_be() -
     assert not [text for text in MEANINGS.values() if "\n" in text]
     assert may_say(FULL) == CLASSES
     assert set(CLASSES) - set(may_say(Outline("x"))) == {"vision", "long-context", "tool-use"}
-    rules, _ = texts(Outline("x"))
-    assert [name for name in CLASSES if f"\n- {name}: " in rules] == list(may_say(Outline("x")))
+    for seen, barred in ((Outline("x"), "tool-use, long-context, vision"), (FULL, "nothing")):
+        rules, data = texts(seen)
+        assert all(f"\n- {name}: {MEANINGS[name]}\n" in rules for name in CLASSES)
+        assert f" It is none of: {barred}.\n" in data
 
 
 def test_the_text_is_quoted_as_far_as_the_built_in_classifier_reads_it_closely() -> None:
@@ -44,7 +46,8 @@ def test_the_text_is_quoted_as_far_as_the_built_in_classifier_reads_it_closely()
     rules, data = texts(Outline(text))
     assert f"<request n1>\n{'a' * HEAD}\n{'c' * TAIL}\n</request n1>" in data
     assert "b" * 10 not in data
-    assert ("a" * 10 in rules, "n1" in rules) == (False, True)
+    assert data.startswith("The mark is n1.\n"), "it is named before anything that others wrote"
+    assert rules == texts(Outline("another", tools=1))[0], "an engine has read the rules before"
     assert closely("short") == "short"
 
 
@@ -54,7 +57,7 @@ def test_the_outward_signs_stand_in_one_line() -> None:
         "2 tools are offered, results of tools came back, 1 images, JSON is wanted, thinking is wanted, it is long, "
         "turn 3 of a conversation"
     )
-    assert f"\nBeside the text: {signs(FULL)}.\n" in texts(FULL)[1]
+    assert f"\nBeside the text: {signs(FULL)}. " in texts(FULL)[1]
 
 
 @pytest.mark.parametrize(
