@@ -26,6 +26,7 @@ from typing import Any
 from stoker.asker import Asker, place
 from stoker.call import Leases
 from stoker.domain.errors import CapacityError, StokerError
+from stoker.domain.routing import BreakerLimits
 from stoker.domain.routing import Companion as Settings
 from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Task
@@ -55,6 +56,7 @@ class Companion:
         self._kept = proofs.Kept()
         self._lost = ""
         """Why it may not be on, whatever runs."""
+        self._limits = BreakerLimits()
         self._breaker = Breaker()
 
     def begin(self, routing: Routing | None) -> bool:
@@ -64,9 +66,9 @@ class Companion:
         if settings is None or routing is None:
             self._settings = None
             return False
-        if settings != self._settings:
-            limits = routing.router.breaker
-            self._breaker = Breaker(limits.failures, limits.window, limits.cool_down)
+        limits = routing.router.breaker
+        if (settings, limits) != (self._settings, self._limits):
+            self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
         self._settings = settings
         self._kept = proofs.load(proofs.path_of(self._state, settings.serve))
         if self._kept.head is None:

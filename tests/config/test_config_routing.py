@@ -20,6 +20,7 @@ Problems = Callable[[str], list[str]]
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
 SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
 
+KEPT = "[[serve]]\nname = 'kept'\nmodel = 'x.gguf'\n"
 TELLER = "[router.classifier]\nserve = 'fast'\ntimeout = '90ms'\n"
 
 SERVES = """\
@@ -393,6 +394,8 @@ class TestDoubts:
     def test_a_good_file_has_none(self, doubts: Callable[[str], list[str]]) -> None:
         assert doubts(LOCAL + CLOUD) == []
         assert doubts(LOCAL + LOCAL.replace("local", "again")) == []
+        assert doubts(LOCAL + TELLER.replace("fast", "far")) == []
+        assert doubts("keep_loaded = true\n".join((KEPT, LOCAL + TELLER.replace("fast", "kept")))) == []
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -401,6 +404,9 @@ class TestDoubts:
             (LOCAL + "[router.class.summarize]", "router.class 'summarize' is a class of its own; the built-in one is"),
             (LOCAL + "[router]\nhigh_risk = []", "router: high_risk is empty"),
             (CLOUD + "[router]\ncloud_classes = ['chat']", "router: no tier may serve creative, planning, multi-file"),
+            (LOCAL + TELLER, "router.classifier: no question loads 'fast', so it has a say only while it runs"),
+            (LOCAL + CLOUD + "[router]\nallow_cloud = false\n" + TELLER.replace("fast", "cloud"),
+             "router.classifier: 'cloud' is a cloud, and `allow_cloud` is false"),
             (LOCAL.replace("fast", "bad") + "[[serve]]\nname = 'bad'\nmodel = 'x.gguf'\nstatus = 'rejected-slow'",
              "tier 'local': its serve 'bad' is rejected: it is never started without --force"),
         ],

@@ -40,12 +40,12 @@ def knows() -> list[dict[str, Any]]:
 
 
 @contextmanager
-def told(tmp_path: Path, answers: list[dict[str, Any]]) -> Iterator[Plane]:
+def told(tmp_path: Path, answers: list[dict[str, Any]], router: str = ROUTER) -> Iterator[Plane]:
     path = tmp_path / "answers.json"
     path.write_text(json.dumps(answers))
     command = [*Script(id="teller").command("{port}"), "--answers", str(path)]
     teller = serve("teller", engine="llama.cpp", model=str(MODELS / "spark.gguf"), slot="side", cmd=command)
-    with running(serve("a"), teller, ROUTER, slots="[slots.gpu0]\n[slots.side]") as plane:
+    with running(serve("a"), teller, router, slots="[slots.gpu0]\n[slots.side]") as plane:
         yield plane
 
 
@@ -100,6 +100,17 @@ def test_a_model_that_guesses_loses_and_stays_off(tmp_path: Path) -> None:
         again = json.loads(said(plane, "eval", "classifier", "--json", code=1))
         assert again["total"] == again["asked"] == len(held_out())
         assert len(plane.received("teller", "/v1/chat/completions")) == len(held_out()), "nothing was asked twice"
+
+
+def test_one_that_runs_and_was_measured_already_is_on_with_the_reload_that_configures_it(tmp_path: Path) -> None:
+    with told(tmp_path, knows(), "[router]\n" + ROUTER[ROUTER.index("[[tier]]") :]) as plane:
+        assert 'serve = "teller" turns it on' in said(plane, "eval", "classifier", "teller")
+        assert plane.status()["routing"]["classifier"] is None
+        plane.write(plane.config.read_text().replace("[router]\n", ROUTER[: ROUTER.index("[[tier]]")]))
+        said(plane, "reload")
+        poll(lambda: classifier(plane)["on"], lambda: f"it is on: {classifier(plane)}")
+        assert asked(plane)["source"] == "model"
+        assert "the classifier's serve" not in plane.said()
 
 
 def test_it_outlives_a_restart_and_another_model_under_the_same_name_is_off(tmp_path: Path) -> None:
