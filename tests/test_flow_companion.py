@@ -42,7 +42,7 @@ SMALL = a_serve("small", served_name="small-1", dialects=CHAT)
 TELLER = a_serve("teller", served_name="teller-1", dialects=CHAT, max_active=1)
 CLOUD = replace(TELLER, driver=Driver.EXTERNAL, translation=Translation(cloud=True))
 MARK = Fingerprint("i", "e")
-UNSURE = Task("chat", Source.LEARNED, ("sure:50%",), 0.5, 0.2)
+UNSURE = Task("chat", Source.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
 
 
 class House:
@@ -163,7 +163,7 @@ def test_from_high_risk_it_brings_a_request_down_only_where_the_built_in_one_is_
 ) -> None:
     @story(SMALL, TELLER)
     async def tell(stage: Stage) -> None:
-        built_in = Task("review", Source.LEARNED, (), 0.4, sure)
+        built_in = Task("review", Source.LEARNED, (), sure=0.4, risk=sure)
         rows = {"high_risk": ("review",)}
         async with house(stage, built_in, below=1.0, **rows) as it:
             await it.load()

@@ -43,7 +43,7 @@ def answers(names: Sequence[str], seconds: float = 0.1) -> dict[str, Said]:
 
 
 def tasks(*names: str, sure: float = 0.5) -> list[Task]:
-    return [Task(name, Source.LEARNED, (), sure) for name in names]
+    return [Task(name, Source.LEARNED, (), sure=sure) for name in names]
 
 
 # -- what is better --------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from stoker.request.decide.companion import (
 )
 
 FULL = Outline("x", tools=2, images=1, is_long=True, has_results=True, wants_json=True, wants_thinking=True, turns=3)
-UNSURE = Task("chat", Source.LEARNED, ("ask:plan", "sure:50%"), 0.5, 0.2)
+UNSURE = Task("chat", Source.LEARNED, ("ask:plan", "sure:50%"), sure=0.5, risk=0.2)
 
 
 def texts(seen: Outline) -> tuple[str, str]:
@@ -82,9 +82,16 @@ def test_a_class_that_the_form_rules_out_is_no_answer() -> None:
 
 def test_what_it_says_counts_and_what_was_learned_is_noted() -> None:
     assert settled(UNSURE, "planning", HIGH_RISK) == Task(
-        "planning", Source.MODEL, ("model:planning", "learned:chat", "ask:plan", "sure:50%"), 0.5, 0.2
+        "planning", Source.MODEL, ("model:planning", "learned:chat", "ask:plan", "sure:50%"), sure=0.5, risk=0.2
     )
     assert settled(UNSURE, "chat", HIGH_RISK).source is Source.MODEL
+
+
+@pytest.mark.parametrize("word", ["planning", "review"])
+def test_once_it_has_spoken_nothing_is_high_risk_only_to_be_careful(word: str) -> None:
+    careful = UNSURE._replace(name="planning", else_="chat", sure=0.34, risk=0.4)
+    assert (settled(careful, word, HIGH_RISK).name, settled(careful, word, HIGH_RISK).else_) == (word, "")
+    assert unanswered(careful, "busy").else_ == "chat"
 
 
 @given(
@@ -97,7 +104,7 @@ def test_what_it_says_counts_and_what_was_learned_is_noted() -> None:
 def test_from_high_risk_it_brings_down_only_where_the_built_in_one_is_less_sure(
     name: str, word: str, sure: float, risk: float, high_risk: set[str]
 ) -> None:
-    task = settled(Task(name, Source.LEARNED, (), sure, risk), word, high_risk)
+    task = settled(Task(name, Source.LEARNED, (), sure=sure, risk=risk), word, high_risk)
     is_down = name in high_risk and word not in high_risk
     assert task.name == (name if is_down and max(sure, risk) >= 0.9 else word)
     assert task.notes[0] == f"model:{word}"

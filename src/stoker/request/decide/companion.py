@@ -111,13 +111,13 @@ def settled(task: Task, word: str, high_risk: Collection[str]) -> Task:
     """What becomes of it once a model has named a class.
 
     1. It would bring the request down from high risk, and the built-in classifier is sure of that: this one's stays.
-    2. Else what the model says.
+    2. Else what the model says; what it takes for high risk is not so only to be careful.
     """
     sure = max(task.sure or 0.0, task.risk)
     if task.name in high_risk and word not in high_risk and sure >= SURE:  # 1
         return task._replace(notes=(f"model:{word}", *task.notes))
     notes = (f"model:{word}", f"learned:{task.name}", *task.notes)
-    return task._replace(name=word, source=Source.MODEL, notes=notes)  # 2
+    return task._replace(name=word, source=Source.MODEL, notes=notes, else_="")  # 2
 
 
 def unanswered(task: Task, why: str) -> Task:
