@@ -9,20 +9,18 @@ is missed.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from bench import machine
 from bench.figures import show, table
-from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
+from stoker.domain.task import CLASSES, HIGH_RISK, Outline
 from stoker.learned import classify
+from stoker.measure.labelled import Labelled, Score, price, read, score
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"
@@ -40,92 +38,23 @@ HALVES: dict[str, Callable[[], list[Labelled]]] = {
 ACCURACY = 0.85
 RECALL = 0.95
 """Goals: of all, and of each high-risk class. And no hard negative may be taken for high-risk."""
-MISSED, ALARMED, OTHER = 10, 3, 1
-"""What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
 SHORT = "Rename the variable total to sum in this function, please, and tell me why the test fails on Mondays."
 PASTED = " ".join(
     f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110)
 )
 
 
-class Labelled(NamedTuple):
-    task_class: str
-    hard: bool
-    outline: Outline
-
-    @property
-    def is_held_out(self) -> bool:
-        return hashlib.blake2b(self.outline.text.encode()).digest()[0] % 2 == 1
-
-
-class Score(NamedTuple):
-    """`mistakes`: (label, taken for) -> how often; `alarms`: hard negatives that were taken for high-risk."""
-
-    total: int
-    labels: Counter[str]
-    taken: Counter[str]
-    right: Counter[str]
-    mistakes: Counter[tuple[str, str]]
-    alarms: int
-
-    @property
-    def accuracy(self) -> float:
-        return self.right.total() / self.total if self.total else 0.0
-
-    @property
-    def cost(self) -> int:
-        return sum(count * price(*pair) for pair, count in self.mistakes.items())
-
-    def recall(self, name: str) -> float | None:
-        return self.right[name] / self.labels[name] if self.labels[name] else None
-
-    def precision(self, name: str) -> float | None:
-        return self.right[name] / self.taken[name] if self.taken[name] else None
-
-    def missed(self) -> list[str]:
-        """Goals that are not reached."""
-        low = [f"accuracy {self.accuracy:.3f} < {ACCURACY}"] if self.accuracy < ACCURACY else []
-        recalls = [(name, self.recall(name)) for name in HIGH_RISK]
-        low += [f"recall of {name} {got:.3f} < {RECALL}" for name, got in recalls if got is not None and got < RECALL]
-        return low + ([f"{self.alarms} hard negatives taken for high-risk"] if self.alarms else [])
-
-
-def price(label: str, taken: str) -> int:
-    """Of one mistake. One high-risk class taken for the other is routed with the same care."""
-    if (label in HIGH_RISK) == (taken in HIGH_RISK):
-        return OTHER
-    return MISSED if label in HIGH_RISK else ALARMED
+def missed(seen: Score) -> list[str]:
+    """Goals that are not reached."""
+    low = [f"accuracy {seen.accuracy:.3f} < {ACCURACY}"] if seen.accuracy < ACCURACY else []
+    recalls = [(name, seen.recall(name)) for name in HIGH_RISK]
+    low += [f"recall of {name} {got:.3f} < {RECALL}" for name, got in recalls if got is not None and got < RECALL]
+    return low + ([f"{seen.alarms} hard negatives taken for high-risk"] if seen.alarms else [])
 
 
 def load(path: Path = LABELLED) -> list[Labelled]:
     """Raises msgspec.ValidationError for a line that is none."""
-    return [_labelled(line) for line in path.read_bytes().splitlines() if line.strip()]
-
-
-def _labelled(line: bytes) -> Labelled:
-    row = msgspec.json.decode(line, type=dict[str, object])
-    task_class, hard = str(row.pop("class")), bool(row.pop("hard", False))
-    tokens = row.get("tokens")
-    row["is_long"] = isinstance(tokens, int) and tokens >= LONG
-    return Labelled(task_class, hard, msgspec.convert(row, Outline))
-
-
-def score(rows: Iterable[Labelled], decide: Callable[[Outline], str]) -> Score:
-    labels: Counter[str] = Counter()
-    taken: Counter[str] = Counter()
-    right: Counter[str] = Counter()
-    mistakes: Counter[tuple[str, str]] = Counter()
-    alarms = 0
-    for row in rows:
-        name = decide(row.outline)
-        labels[row.task_class] += 1
-        taken[name] += 1
-        alarms += row.hard and name in HIGH_RISK
-        if name == row.task_class:
-            right[name] += 1
-        else:
-            mistakes[row.task_class, name] += 1
-    return Score(labels.total(), labels, taken, right, mistakes, alarms)
+    return read(path.read_bytes())
 
 
 def learned(outline: Outline) -> str:
@@ -163,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found.json is not None:
         raw = {"machine": facts, "half": found.half, "microseconds": costs, **_raw(seen)}
         found.json.write_bytes(msgspec.json.format(msgspec.json.encode(raw), indent=1))
-    return 1 if seen.missed() else 0
+    return 1 if missed(seen) else 0
 
 
 def _shown(seen: Score, half: str, costs: dict[str, float]) -> str:
@@ -181,7 +110,7 @@ def _shown(seen: Score, half: str, costs: dict[str, float]) -> str:
             table(["class", "prompts", "recall", "precision"], classes),
             table(["label", "taken for", "times", "cost"], mistakes),
             ", ".join(f"{name}: {cost:.0f} us" for name, cost in costs.items()),
-            *(f"MISSED: {goal}" for goal in seen.missed()),
+            *(f"MISSED: {goal}" for goal in missed(seen)),
         )
     )
 
@@ -205,7 +134,7 @@ def _raw(seen: Score) -> dict[str, object]:
         "alarms": seen.alarms,
         "classes": classes,
         "mistakes": mistakes,
-        "missed": seen.missed(),
+        "missed": missed(seen),
     }
 
 

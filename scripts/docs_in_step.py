@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from stoker.companion import OUTCOMES
+from stoker.companion import status as told_by
 from stoker.domain.decision import Attempt, Routed
-from stoker.domain.routing import Router, Shadow
+from stoker.domain.routing import Companion, Router, Shadow
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Tier, Verdict, Verify
 from stoker.judge import DROPS as OF_THE_JUDGE
@@ -66,7 +69,9 @@ def told() -> Iterator[tuple[str, str]]:
     for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
         yield from (("decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
     yield from (("http.md", name) for name in keys(shown(), "routing"))
-    yield from (("routing.md", word) for words in (CHECKS, Verdict, Verify, DROPS, OF_THE_JUDGE) for word in words)
+    yield from (
+        ("routing.md", word) for words in (CHECKS, Verdict, Verify, DROPS, OF_THE_JUDGE, OUTCOMES) for word in words
+    )
 
 
 def keys(document: dict[str, object], path: str) -> Iterator[str]:
@@ -86,7 +91,8 @@ def shown() -> dict[str, object]:
     row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
     routing = Routing(Router((tier,)), [], {(tier.name, "chat"): row}, Nobody(), lambda: 0.0)
     routing.fingerprints[tier.serve] = Fingerprint("now", "now")
-    return {**routing.status(), "shadow": graded(Shadow(0.1), RoutedCounts(), 0, 0.0)}
+    companion = told_by(Companion("serve"), "", Counter())
+    return {**routing.status(), "shadow": graded(Shadow(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
 
 
 class Nobody:

@@ -58,6 +58,7 @@ class Looks:
     conversations: Callable[[], conversations.Statistics | None] = lambda: None
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     graded: Callable[[str], str] = lambda request_id: ""
+    classifier: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 class Admin:
@@ -119,7 +120,9 @@ class Admin:
 
     def _routing(self) -> dict[str, Any] | None:
         routing = self._flow.routing
-        return None if routing is None else {**routing.status(), "shadow": self._looks.shadow()}
+        if routing is None:
+            return None
+        return {**routing.status(), "shadow": self._looks.shadow(), "classifier": self._looks.classifier()}
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         held = self._looks.statistics()
@@ -225,7 +228,12 @@ class Admin:
         if not routing.takes(ask.model):
             text = f"'{ask.model[:80]}' names no task; there are {', '.join(routing.names)}"
             raise ClientError(text, code="unknown_model", param="model")
-        return routing.dry(_named(ask.prompt, "prompt"), ask.model, ask.task)
+        seen = routing.sketch(_named(ask.prompt, "prompt"))
+        task = routing.task(seen, ask.model, ask.task)
+        companion = self._flow.chooser.companion
+        if companion is not None and companion.wants(task):
+            task = await companion.settle(task, seen, True)
+        return routing.dry(seen, task)
 
     async def _switch(self, ask: Ask) -> dict[str, Any]:
         serve = self._named(ask)

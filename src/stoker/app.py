@@ -24,6 +24,8 @@ import msgspec
 import uvicorn
 
 from stoker.admin import Admin, Looks
+from stoker.asker import Asker
+from stoker.companion import Companion
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
@@ -189,6 +191,7 @@ class Application:
         self.metrics = Metrics()
         self.events = Events(clock.wall)
         self._complained: set[str] = set()
+        self._doubted = ""
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
@@ -211,6 +214,7 @@ class Application:
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
         self.measured = Measured(Path(settings.paths.state), self.conductor.target, self._launch, self.events.note)
+        self.measured.on_known = lambda serve: self._doubt()
         self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
             settings.front_door,
@@ -224,7 +228,12 @@ class Application:
             self._thinking_signer(),
             Pictures(settings.media),
         )
-        judge = Judge(self.conductor, self.pool, Speech(Signer((self._state.signing_key(),)), clock.wall))
+        speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
+        judge = Judge(self.conductor, self.pool, speech)
+        asker = Asker(self.pool, speech)
+        self.companion = Companion(
+            Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
+        )
         self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
@@ -242,6 +251,7 @@ class Application:
             self.conversations.statistics,
             self.shadow.status,
             self.shadow.told,
+            self.companion.status,
         )
         self.admin = Admin(
             settings,
@@ -373,6 +383,7 @@ class Application:
             self.flow.routing = None
             self.measured.begin(None)
             self._grade(None)
+            self._classify(None)
             return
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
@@ -384,14 +395,32 @@ class Application:
             for name in self.conductor.running:
                 self.measured.on_ready(name)
         else:
+            before = set(routing.router.serves)
             routing.learn(rows)
             routing.configure(router, settings.serves)
             self.measured.begin(routing)
+            for name in self.conductor.running:  # those that routing had nothing to do with are not looked at yet
+                if name not in before and routing.named(name) in self.settings.serves:
+                    self.measured.on_ready(name)
         self._grade(routing)
+        self._classify(routing)
 
     def _grade(self, routing: Routing | None) -> None:
         """Answers are graded as configured; where none is, requests know nothing of it."""
         self.flow.chooser.grades = self.shadow if self.shadow.begin(routing) else None
+
+    def _classify(self, routing: Routing | None) -> None:
+        """A model tells classes as configured, if it has proved the better; if not, requests know nothing of it."""
+        self.flow.chooser.companion = self.companion if self.companion.begin(routing) else None
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """What keeps the model off that is to tell classes is told once."""
+        problem = self.companion.problem
+        if problem and problem != self._doubted:
+            log.warning("%s", problem)
+            self._announce(f"warning: {problem}")
+        self._doubted = problem
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""

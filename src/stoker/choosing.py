@@ -7,8 +7,8 @@ After text went out, a wrong call alone is asked for once more. What nobody got 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from stoker.call import Call
 from stoker.checking import OF_CALLS, Checked
@@ -18,6 +18,7 @@ from stoker.domain.errors import ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.routing import HEADER
 from stoker.domain.serve import Serve
+from stoker.domain.task import Outline, Task
 from stoker.domain.tier import HOLDING, Verify
 from stoker.request.accept.door import Caller
 from stoker.request.codec.outline import outline
@@ -29,6 +30,8 @@ from stoker.request.translate.translate import REJECTED, AnswerTranslator
 from stoker.routing import Asking, Routing
 from stoker.sampling import Sample
 from stoker.speech import Form, Speech
+
+Found = TypeVar("Found")
 
 
 class Carries(Protocol):
@@ -43,6 +46,8 @@ class Carries(Protocol):
     async def counted(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> int | None: ...
 
     async def aside(self, call: Call, serve: Serve, form: Form, body: bytes) -> bool: ...
+
+    async def ask(self, call: Call, question: Coroutine[Any, Any, Found]) -> Found: ...
 
     async def carry(self, call: Call, serve: Serve, form: Form) -> None: ...
 
@@ -59,8 +64,18 @@ class Grades(Protocol):
         """It was answered by this tier."""
 
 
+class Classifies(Protocol):
+    """A second opinion on the class."""
+
+    def wants(self, task: Task) -> bool:
+        """Whether it has something to say."""
+
+    async def settle(self, task: Task, seen: Outline, may_use_cloud: bool) -> Task:
+        """The class as both decide it, soon. Raises nothing but CancelledError."""
+
+
 class Chooser:
-    """`grades`: None as long as nothing is graded."""
+    """`grades`: None as long as nothing is graded; `companion`: as long as no model is asked for classes."""
 
     def __init__(
         self,
@@ -71,6 +86,7 @@ class Chooser:
         chance: Callable[[], float] | None = None,
     ) -> None:
         self.grades: Grades | None = None
+        self.companion: Classifies | None = None
         self._chance = chance or random.Random().random
         self._flow = flow
         self._speech = speech
@@ -134,6 +150,11 @@ class Chooser:
             seen = routing.counted(seen, tokens)
         header = call.wire.headers.get(HEADER.encode())
         task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
+
+        companion = self.companion
+        if companion is not None and endpoint.generates and companion.wants(task):
+            task = await self._flow.ask(call, companion.settle(task, seen, caller.key.cloud))
+            call.check()
 
         def speaks(serve: Serve) -> bool:
             target = self._target(serve.name)

@@ -190,7 +190,7 @@ class Flow:
             source, form = "generation", self._speech.one_token(form)
             lease = self._lease_now(call, serve, counted=True) or await self._lease_later(call)
             asked = form.edited(lease.target.served_name).body
-            tokens = await self._ask(call, count_by_asking(self._pool, lease.target, form.endpoint.path, asked))
+            tokens = await self.ask(call, count_by_asking(self._pool, lease.target, form.endpoint.path, asked))
         call.check()
         if tokens is None:
             text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
@@ -303,7 +303,7 @@ class Flow:
         if not urls:
             return body
         try:
-            found = await self._ask(call, self.pictures.fetch_all(urls))
+            found = await self.ask(call, self.pictures.fetch_all(urls))
         except StokerError as error:
             call.decision.candidates = [Candidate(serve.name, error.code)]
             raise
@@ -369,7 +369,7 @@ class Flow:
         """The lease is given back."""
         try:
             asked = form.edited(lease.target.served_name).body
-            tokens = await self._ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
+            tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
         finally:
             lease.release()
             call.lease = None
@@ -383,10 +383,10 @@ class Flow:
             call.stay = keeper.begin(serve, lease.target, call.decision.key, form.endpoint.dialect, form.body)
             if call.stay is not None:
                 lease.on_cut = call.cut
-                await self._ask(call, call.stay.prepare())
+                await self.ask(call, call.stay.prepare())
                 call.check()
 
-    async def _ask(self, call: Call, question: Coroutine[Any, Any, Found]) -> Found:
+    async def ask(self, call: Call, question: Coroutine[Any, Any, Found]) -> Found:
         """Ask the engine something before the call; ended with the request."""
         try:
             task = self._loop.create_task(question)

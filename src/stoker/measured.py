@@ -55,6 +55,8 @@ class Measured:
         self._target = target
         self._launch = launch
         self._note = note
+        self.on_known: Callable[[str], None] = lambda serve: None
+        """A serve runs, and was looked at."""
         self._drift = Drift()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._path = state / "fingerprints.json"
@@ -68,18 +70,17 @@ class Measured:
         if routing is None:
             return
         routing.fingerprints.clear()
-        for tier in routing.router.tiers:
-            serve = routing.serve(tier)
-            last = self._last.get(tier.serve)
+        for name in routing.router.serves:
+            serve, last = routing.named(name), self._last.get(name)
             if serve is not None and last is not None and last.launch == self._launch(serve):
-                routing.fingerprints[tier.serve] = Fingerprint(last.identity, last.execution)
+                routing.fingerprints[name] = Fingerprint(last.identity, last.execution)
             else:
-                routing.live.discard(tier.serve)
+                routing.live.discard(name)
 
     def on_ready(self, name: str) -> None:
         """A serve came up, or was adopted."""
         self.on_stopped(name)
-        serve, target = self._tier_of(name), self._target(name)
+        serve, target = self._known(name), self._target(name)
         if serve is not None and target is not None and not serve.translation.cloud:
             loop = asyncio.get_running_loop()
             self._looking[name] = loop.create_task(self._look(serve, target), name=f"identify-{name}")
@@ -115,10 +116,11 @@ class Measured:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _tier_of(self, name: str) -> Serve | None:
-        if self.routing is None:
+    def _known(self, name: str) -> Serve | None:
+        """None: routing has nothing to do with it."""
+        if self.routing is None or name not in self.routing.router.serves:
             return None
-        return next((self.routing.serve(tier) for tier in self.routing.router.tiers if tier.serve == name), None)
+        return self.routing.named(name)
 
     async def _look(self, serve: Serve, target: Target) -> None:
         address = Address(target.host, target.port, target.base_path, target.key, target.tls, target.key_header)
@@ -139,6 +141,7 @@ class Measured:
         routing.live.add(serve.name)
         self._last[serve.name] = Last(self._launch(serve), found.identity, found.execution)
         self._demoter.on_known(serve.name)
+        self.on_known(serve.name)
         await asyncio.to_thread(self._write, msgspec.json.encode(self._last))
 
     def _read(self) -> dict[str, Last]:

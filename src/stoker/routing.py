@@ -125,6 +125,10 @@ class Routing:
         """None: it is not configured any more."""
         return self._serves.get(tier.serve)
 
+    def named(self, serve: str) -> Serve | None:
+        """None: it is not configured."""
+        return self._serves.get(serve)
+
     def task(self, seen: Outline, model: str, declared: str | None) -> Task:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
         then the rules.
@@ -183,12 +187,16 @@ class Routing:
 
     def mark(self, tier: Tier) -> Fingerprint | None:
         """What its answers are of, just now. Of a cloud nothing but the model's name is known. None: nobody knows."""
-        serve = self._serves.get(tier.serve)
+        return self.mark_of(tier.serve, tier.cloud)
+
+    def mark_of(self, name: str, cloud: bool) -> Fingerprint | None:
+        """The same of any serve that routing knows."""
+        serve = self._serves.get(name)
         if serve is None:
             return None
-        if tier.cloud:
+        if cloud:
             return Fingerprint(serve.served_name or serve.name)
-        found = self.fingerprints.get(tier.serve) if tier.serve in self.live else None
+        found = self.fingerprints.get(name) if name in self.live else None
         return Fingerprint(found.identity, found.execution) if found is not None and found.identity else None
 
     def learn(self, rows: Mapping[tuple[str, str], Row]) -> None:
@@ -245,16 +253,23 @@ class Routing:
     def is_loaded(self, tier: Tier) -> bool:
         return self._sees.is_loaded(tier.serve)
 
+    def is_up(self, serve: str) -> bool:
+        """Whether it is loaded and nothing is wrong with it."""
+        return self._sees.is_loaded(serve) and not self._sees.ails(serve, self._now())
+
     def ails(self, tier: Tier) -> str:
         """Why it cannot serve just now; empty: it can, once it is loaded."""
         now = self._now()
         return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
 
-    def dry(self, text: str, model: str, declared: str | None) -> dict[str, Any]:
-        """What would become of a prompt, for people: nothing is sent, nothing changes."""
+    def sketch(self, text: str) -> Outline:
+        """Of a prompt that is nothing but this text, for `dry`."""
         shown = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
-        seen = self.counted(Outline(text=shown, size=len(text.encode())), None)
-        made = self.plan(self.task(seen, model, declared), seen, Asking())
+        return self.counted(Outline(text=shown, size=len(text.encode())), None)
+
+    def dry(self, seen: Outline, task: Task) -> dict[str, Any]:
+        """What would become of a prompt, for people: no tier is asked, nothing changes."""
+        made = self.plan(task, seen, Asking())
         task = made.task
         return {
             "task": task.name,

@@ -108,7 +108,9 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
         def ails(self, name: str, now: float) -> str:
             return ""
 
-    real = Routing(Router((Tier("cheap", "gone"),)), [], {}, Nobody(), lambda: 0.0).dry("hello", "auto", None)
+    routing = Routing(Router((Tier("cheap", "gone"),)), [], {}, Nobody(), lambda: 0.0)
+    seen = routing.sketch("hello")
+    real = routing.dry(seen, routing.task(seen, "auto", None))
     assert real.keys() == found().keys()
     assert real["dropped"][0].keys() == found()["dropped"][0].keys()
     stoker.answer(ROUTE, real)

@@ -20,7 +20,7 @@ from stoker.config.load import load
 from stoker.config.render import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import BreakerLimits, Router, Shadow
+from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -132,6 +132,10 @@ judge = "far"
 cost_cap = 2.5
 queue = 3
 timeout = "5s"
+[router.classifier]
+serve = "a"
+timeout = "250ms"
+below = 0.9
 [router.class.contracts]
 words = ["clause", "party of the first part"]
 tier = "far"
@@ -221,6 +225,7 @@ class TestShow:
         routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
         assert routed == known["RouterTable"] == set(shown["router"])
         assert set(Shadow.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
+        assert set(Companion.__struct_fields__) == known["ClassifierTable"] == set(shown["router"]["classifier"])
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeTable"] - in_any == {"extends", "abstract"}
@@ -255,6 +260,7 @@ KEYS = [
         "[router]": "RouterTable",
         "[router.class.planning]": "ClassTable",
         "[router.shadow]": "ShadowTable",
+        "[router.classifier]": "ClassifierTable",
         "[[tier]]": "TierTable",
     }.items()
     for key in schema()["$defs"][table]["properties"]
@@ -263,6 +269,7 @@ KEYS = [
         ("[front_door]", "keys"),
         ("[router]", "class"),
         ("[router]", "shadow"),
+        ("[router]", "classifier"),
     )  # beside their rows that is no TOML
 ]
 
@@ -382,6 +389,7 @@ class TestInStep:
             ("## [router]", "RouterTable"),
             ("### [router.class.NAME]", "ClassTable"),
             ("### [router.shadow]", "ShadowTable"),
+            ("### [router.classifier]", "ClassifierTable"),
             ("## [[tier]]", "TierTable"),
             ("### `cost`", "CostTable"),
         ],

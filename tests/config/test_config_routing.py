@@ -10,7 +10,7 @@ import pytest
 from stoker.config.explain import show, to_toml, warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Router, Shadow, TaskClass
+from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
 from stoker.domain.serve import Driver
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
@@ -19,6 +19,9 @@ Loaded = Callable[[str], Settings]
 Problems = Callable[[str], list[str]]
 PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
 SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
+
+KEPT = "[[serve]]\nname = 'kept'\nmodel = 'x.gguf'\n"
+TELLER = "[router.classifier]\nserve = 'fast'\ntimeout = '90ms'\n"
 
 SERVES = """\
 [[serve]]
@@ -157,8 +160,17 @@ class TestRouter:
         router = routed(LOCAL + f"[router]\nexplore = 0.05\n[router.shadow]\n{table}")
         assert (router.explore, router.shadow) == (0.05, Shadow(1.0, "local", 0.0, 2, 5.0))
 
+    def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], Router]) -> None:
+        assert routed(LOCAL).classifier is None
+        assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == Companion("far", 0.5, 0.8)
+        table = "[router.classifier]\nserve = 'cloud'\ntimeout = '2s'\nbelow = 1\n"
+        assert routed(LOCAL + table + CLOUD).classifier == Companion("cloud", 2.0, 1.0)
+        assert routed(LOCAL + table + CLOUD).serves == ("fast", "cloud")
+
     def test_what_is_shown_reads_back(self, loaded: Loaded) -> None:
-        settings = loaded(SERVES + LOCAL + CLOUD + "[router.class.law]\ntier = 'cloud'\n[router.class.chat]\n" + SHADOW)
+        settings = loaded(
+            SERVES + LOCAL + CLOUD + "[router.class.law]\ntier = 'cloud'\n[router.class.chat]\n" + SHADOW + TELLER
+        )
         again = loaded(to_toml(settings))
         assert (again.router, again.serves) == (settings.router, settings.serves)
 
@@ -283,6 +295,13 @@ class TestRouter:
         (LOCAL + "[router.shadow]\njudge = 'cluod'", ["16: key 'router.shadow.judge': there is no tier 'cluod'"]),
         (LOCAL + "[router.shadow]\njudge = 'local'\ntimeout = '0s'", ["17: key 'router.shadow.timeout': must be lo"]),
         (LOCAL + "[router.shadow]\nqueue = 0", ["16: key 'router.shadow.queue': is too small: at least 1"]),
+        (LOCAL + "[router.classifier]\nbelow = 0.5", ["15: key 'router.classifier': `serve` is missing: which one"]),
+        (LOCAL + "[router.classifier]\nserve = 'fats'",
+         ["16: key 'router.classifier.serve': there is no serve 'fats'; did you mean 'fast'?"]),
+        (LOCAL + "[router.classifier]\nserve = 'parent'", ["16: key 'router.classifier.serve': there is no serve"]),
+        (LOCAL + "[router.classifier]\nserve = 'local'", ["16: key 'router.classifier.serve': there is no serve"]),
+        (LOCAL + "[router.classifier]\nserve = 'fast'\nbelow = 1.5", ["17: key 'router.classifier.below': is too "]),
+        (LOCAL + "[router.classifier]\nserve = 'fast'\ntimeout = '0s'", ["17: key 'router.classifier.timeout': must"]),
         (LOCAL + "[router]\nallow_clouds = true", ["16: key 'router.allow_clouds': unknown key; did you mean 'allow_"]),
         # from elsewhere
         ("[[serve]]\nname = 'b'\nmodel = 'x'\nfallback = 'cloud'\n" + CLOUD,
@@ -375,6 +394,8 @@ class TestDoubts:
     def test_a_good_file_has_none(self, doubts: Callable[[str], list[str]]) -> None:
         assert doubts(LOCAL + CLOUD) == []
         assert doubts(LOCAL + LOCAL.replace("local", "again")) == []
+        assert doubts(LOCAL + TELLER.replace("fast", "far")) == []
+        assert doubts("keep_loaded = true\n".join((KEPT, LOCAL + TELLER.replace("fast", "kept")))) == []
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -383,6 +404,9 @@ class TestDoubts:
             (LOCAL + "[router.class.summarize]", "router.class 'summarize' is a class of its own; the built-in one is"),
             (LOCAL + "[router]\nhigh_risk = []", "router: high_risk is empty"),
             (CLOUD + "[router]\ncloud_classes = ['chat']", "router: no tier may serve creative, planning, multi-file"),
+            (LOCAL + TELLER, "router.classifier: no question loads 'fast', so it has a say only while it runs"),
+            (LOCAL + CLOUD + "[router]\nallow_cloud = false\n" + TELLER.replace("fast", "cloud"),
+             "router.classifier: 'cloud' is a cloud, and `allow_cloud` is false"),
             (LOCAL.replace("fast", "bad") + "[[serve]]\nname = 'bad'\nmodel = 'x.gguf'\nstatus = 'rejected-slow'",
              "tier 'local': its serve 'bad' is rejected: it is never started without --force"),
         ],

@@ -259,6 +259,7 @@ def full() -> Metrics:
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
     metrics.routed.graded_one("chat", "cheap", "pass")
     metrics.routed.ungraded["queue_full"] += 1
+    metrics.routed.classifier["busy"] += 1
     return metrics
 
 
@@ -428,6 +429,13 @@ def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
     for seconds in (1.0, 1.5, 2.0, 9.0):
         histogram.observe(seconds)
     assert histogram.buckets() == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]
+
+
+def test_what_came_of_asking_a_model_for_classes_is_counted() -> None:
+    metrics = Metrics()
+    assert "stoker_classifier_asked_total" not in scrape(metrics)
+    metrics.routed.classifier["timed_out"] += 2
+    assert value(scrape(metrics), "stoker_classifier_asked_total", outcome="timed_out") == 2
 
 
 def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by_reason() -> None:

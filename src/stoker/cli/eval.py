@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.evaluate import benchmark, bootstrap, canary, context, planning, preflight, soak
+from stoker.cli.evaluate import benchmark, bootstrap, canary, classifier, context, planning, preflight, soak
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
 app.command()(preflight.preflight)
@@ -15,3 +15,4 @@ app.command()(context.context)
 app.command()(bootstrap.bootstrap)
 app.command()(bootstrap.calibrate)
 app.command()(planning.planning)
+app.command()(classifier.classifier)

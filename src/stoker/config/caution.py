@@ -139,6 +139,18 @@ def _routing(router: Router, serves: Sequence[Serve]) -> Iterator[str]:
         yield f"router: no tier may serve {', '.join(unserved)}: requests of these classes are refused"
     if not router.high_risk:
         yield "router: high_risk is empty: a local tier of which nothing was measured may serve every class"
+    if router.classifier is not None:
+        yield from _classifier(by_name[router.classifier.serve], router.allow_cloud)
+
+
+def _classifier(serve: Serve, allow_cloud: bool) -> Iterator[str]:
+    if serve.translation.cloud and not allow_cloud:
+        yield f"router.classifier: '{serve.name}' is a cloud, and `allow_cloud` is false: it is never asked"
+    if serve.driver is not Driver.EXTERNAL and not serve.keep_loaded:
+        yield (
+            f"router.classifier: no question loads '{serve.name}', so it has a say only while it runs for something "
+            "else; `keep_loaded = true` has it there"
+        )
 
 
 def _tier(serve: Serve) -> Iterator[str]:

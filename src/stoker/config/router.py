@@ -11,7 +11,7 @@ from pydantic import Field
 from stoker.config.fields import BaseUrl, CloudDialectWord, Count, Name, ServedName, SomeDuration, Text, VerifyWord
 from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
-from stoker.domain.routing import BreakerLimits, Router, Shadow, TaskClass
+from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK, LONG
 from stoker.domain.tier import Cost, Tier, Verify
@@ -42,6 +42,16 @@ class ShadowTable(Section):
     timeout: SomeDuration = setting("60s", "How long the judge may take for one answer.")
 
 
+class ClassifierTable(Section):
+    """A serve that is asked for the class where the built-in classifier is not sure."""
+
+    serve: Name | None = setting(None, "Required. A serve of this file, or a tier at a `base_url`.")
+    timeout: SomeDuration = setting("500ms", "How long it may take; then the built-in classifier's word stands.")
+    below: Chance = setting(
+        0.8, "It is asked where the built-in classifier is less sure than this. 1: always where the text decides."
+    )
+
+
 class RouterTable(Section):
     """How a request that names a task instead of a model is routed."""
 
@@ -66,6 +76,9 @@ class RouterTable(Section):
         "and displaces nothing. At most 0.1.",
     )
     shadow: ShadowTable = setting(ShadowTable(), "Answers that a judge grades: `[router.shadow]`.")
+    classifier: ClassifierTable | None = setting(
+        None, "A model that tells the class, too, once it has proved the better: `[router.classifier]`."
+    )
     class_: dict[str, ClassTable] = setting(
         {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
     )
@@ -125,6 +138,7 @@ def build_router(
         long_context=table.long_context,
         explore=table.explore,
         shadow=_shadow(table.shadow),
+        classifier=_classifier(table.classifier),
         profile_path=profile_path,
         aliases=dict(aliases),
     )
@@ -132,6 +146,10 @@ def build_router(
 
 def _shadow(table: ShadowTable) -> Shadow:
     return Shadow(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
+
+
+def _classifier(table: ClassifierTable | None) -> Companion | None:
+    return None if table is None else Companion(table.serve or "", table.timeout, table.below)
 
 
 def _tier(row: TierTable, cloud: bool) -> Tier:
@@ -161,6 +179,7 @@ def show_router(router: Router) -> dict[str, Any]:
         "breaker_cool_down": show_duration(router.breaker.cool_down),
         "explore": router.explore,
         "shadow": _show_shadow(router.shadow),
+        "classifier": _show_classifier(router.classifier),
         "class": classes or None,
     }
 
@@ -176,6 +195,10 @@ def _show_shadow(shadow: Shadow) -> dict[str, Any] | None:
         "queue": shadow.queue,
         "timeout": show_duration(shadow.timeout),
     }
+
+
+def _show_classifier(one: Companion | None) -> dict[str, Any] | None:
+    return None if one is None else {"serve": one.serve, "timeout": show_duration(one.timeout), "below": one.below}
 
 
 def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:

@@ -29,6 +29,12 @@ def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
         doc.problem(("router",), "there is no [[tier]] to choose from; add one, or take this section out")
     _check_specialists(doc, file)
     _check_shadow(doc, file)
+    _check_classifier(
+        doc,
+        file,
+        [*serves, *(tier.name for tier in file.tier if tier.name and tier.base_url)],
+        all_known=_knows_serves(doc, entries) and not doc.is_spoiled(("tier",)),
+    )
     _check_classes(doc, file)
 
 
@@ -98,6 +104,19 @@ def _check_shadow(doc: Document, file: File) -> None:
     tiers = [tier.name for tier in file.tier if tier.name]
     if shadow.judge not in tiers and len(tiers) == len(file.tier) and not doc.is_spoiled(("tier",)):
         doc.problem(judge, f"there is no tier '{shadow.judge[:64]}'{did_you_mean(shadow.judge, tiers)}")
+
+
+def _check_classifier(doc: Document, file: File, known: Collection[str], all_known: bool) -> None:
+    """Whoever is to tell classes is there."""
+    table, path = file.router.classifier, ("router", "classifier")
+    serve = (*path, "serve")
+    if table is None:
+        return
+    if table.serve is None:
+        if not doc.is_spoiled(serve):
+            doc.problem(path, "`serve` is missing: which one is to tell the classes?")
+    elif table.serve not in known and all_known:
+        doc.problem(serve, f"there is no serve '{table.serve[:64]}'{did_you_mean(table.serve, known)}")
 
 
 def _check_classes(doc: Document, file: File) -> None:

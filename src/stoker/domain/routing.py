@@ -51,6 +51,15 @@ class Shadow(msgspec.Struct, frozen=True):
     timeout: float = 60.0
 
 
+class Companion(msgspec.Struct, frozen=True):
+    """A serve that is asked which class a request is of, where what was learned is not sure."""
+
+    serve: str
+    timeout: float = 0.5
+    below: float = 0.8
+    """It is asked where the built-in classifier is less sure than this; 1: always."""
+
+
 class Router(msgspec.Struct, frozen=True):
     """Everything that routing runs by. There is at least one tier."""
 
@@ -69,6 +78,8 @@ class Router(msgspec.Struct, frozen=True):
     explore: float = 0.0
     """Share of the requests that go to another tier first, one that was measured to be good enough as well."""
     shadow: Shadow = Shadow()
+    classifier: Companion | None = None
+    """None: the built-in classifier alone decides."""
     profile_path: str | None = None
     """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
     aliases: Mapping[str, str] = {}
@@ -78,6 +89,12 @@ class Router(msgspec.Struct, frozen=True):
     def known(self) -> tuple[str, ...]:
         """Every class name: the built-in ones, then the operator's own."""
         return tuple(dict.fromkeys((*CLASSES, *(one.name for one in self.classes))))
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """Those that routing has to know: of its tiers, and the classifier's."""
+        own = () if self.classifier is None else (self.classifier.serve,)
+        return tuple(dict.fromkeys((*(tier.serve for tier in self.tiers), *own)))
 
     def specialist(self, task_class: str) -> str | None:
         """The tier that is recommended for a class."""

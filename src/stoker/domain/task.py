@@ -81,3 +81,7 @@ class Task(NamedTuple):
     notes: tuple[str, ...] = ()
     else_: str = ""
     """What it is more likely, where it was taken for high risk only to be careful."""
+    sure: float | None = None
+    """How likely it is by the text, 0 to 1; None: it was not told by the text."""
+    risk: float = 0.0
+    """How likely the text asks for high-risk work at all."""

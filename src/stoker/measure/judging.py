@@ -6,12 +6,9 @@ judge is told to follow nothing in it. That makes it hard to talk a judge round,
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 
-from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
     Audio,
     Block,
@@ -19,13 +16,11 @@ from stoker.domain.prompt import (
     Document,
     Image,
     Prompt,
-    Reasoning,
     Refusal,
     Result,
-    Role,
     Text,
-    Turn,
 )
+from stoker.domain.question import one_word, question, quoted
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.measure import stats
@@ -34,8 +29,6 @@ MAX_TEXT = 32 * 1024
 """Characters of a conversation, and of an answer: what is longer is not graded."""
 RULES_TOKENS = 400
 """Of what stands around conversation and answer, about."""
-_MAX_REPLY = 8192
-_OBJECT = re.compile(r"\{")
 _VERDICTS = {
     stats.Verdict.ALLOW: Verdict.ALLOW,
     stats.Verdict.DENY: Verdict.DENY,
@@ -79,19 +72,10 @@ def conversation(prompt: Prompt) -> str | None:
 
 
 def asked(task: str, conversation: str, answer: str, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
-    """What the judge gets. `nonce`: made by chance for this one question. `plain`: without settings, for one that
-    refuses them: some clouds know no temperature, and most no switch for thinking, so no cloud is told of the latter.
-    """
-    data = f"<conversation {nonce}>\n{conversation}\n</conversation {nonce}>\n\n"
-    data += f"<answer {nonce}>\n{answer}\n</answer {nonce}>\n\nYour verdict, as JSON:"
-    return Prompt(
-        Dialect.CHAT,
-        "judge",
-        [Turn(Role.SYSTEM, [Text(_RULES.format(nonce=nonce, task=task))]), Turn(Role.USER, [Text(data)])],
-        max_tokens=most_tokens(cloud),
-        reasoning=None if cloud or plain else Reasoning(enabled=False),
-        settings={} if plain else {"temperature": 0},
-    )
+    """What the judge gets. `nonce`, `cloud`, `plain`: see `domain.question`."""
+    data = f"{quoted('conversation', conversation, nonce)}\n\n{quoted('answer', answer, nonce)}"
+    rules = _RULES.format(nonce=nonce, task=task)
+    return question("judge", rules, f"{data}\n\nYour verdict, as JSON:", most_tokens(cloud), cloud, plain)
 
 
 def most_tokens(cloud: bool) -> int:
@@ -101,8 +85,8 @@ def most_tokens(cloud: bool) -> int:
 
 def grade(reply: str) -> Grade | None:
     """What a judge says; fences and words around the object do not matter. None: nothing, or two different things."""
-    said = set(_verdicts(reply[:_MAX_REPLY]))
-    return said.pop() if len(said) == 1 else None
+    found = one_word(reply, "verdict", _GRADES)
+    return None if found is None else _GRADES[found]
 
 
 def merged(row: Row | None, tier: str, task: str, mark: Fingerprint, passed: bool, at: float) -> Row:
@@ -112,20 +96,6 @@ def merged(row: Row | None, tier: str, task: str, mark: Fingerprint, passed: boo
     n, good = n + 1, good + passed
     verdict = _VERDICTS[stats.Sprt().of(good, n)]
     return Row(tier, task, mark.identity, mark.execution, n, good, verdict, source=LIVE, at=at)
-
-
-def _verdicts(text: str) -> Iterable[Grade]:
-    """Of each JSON object in it, not looking for objects within objects."""
-    decoder, at = json.JSONDecoder(), 0
-    while (found := _OBJECT.search(text, at)) is not None:
-        at = found.end()
-        try:
-            value, at = decoder.raw_decode(text, found.start())
-        except (ValueError, RecursionError):
-            continue
-        word = value.get("verdict")
-        if isinstance(word, str) and (said := _GRADES.get(word.strip().lower())) is not None:
-            yield said
 
 
 def _told(blocks: Iterable[Block]) -> str | None:

@@ -31,6 +31,8 @@ class RoutedCounts:
         """By class, tier, and `pass` or `fail`."""
         self.ungraded: Counter[str] = Counter()
         """Drawn to be graded, and dropped: by reason, a word of ours."""
+        self.classifier: Counter[str] = Counter()
+        """Times that a model was to tell the class, by what came of it: words of ours."""
         self.judging = 0.0
         """What grading cost."""
 

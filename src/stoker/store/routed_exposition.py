@@ -62,6 +62,12 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
     )
     text = "What grading cost, in the currency of the tiers."
     yield counter("stoker_shadow_cost", text, (), [((), counts.judging)] if counts.graded or counts.ungraded else ())
+    yield counter(
+        "stoker_classifier_asked",
+        "Times that a model was to tell the class of a request, by what came of it.",
+        ("outcome",),
+        (((outcome,), count) for outcome, count in list(counts.classifier.items())),
+    )
     routing = status.get("routing")
     tiers = records(routing.get("tiers"), "tier") if isinstance(routing, Mapping) else []
     yield gauge(

@@ -7,10 +7,11 @@ from itertools import combinations, product
 
 import pytest
 from bench import classifier
-from bench.classifier import BLIND, BLIND2, HALVES, TASKS, Labelled, Score, learned, load, main, price, score
+from bench.classifier import BLIND, BLIND2, HALVES, TASKS, learned, load, main, missed
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
 from stoker.learned import classify
+from stoker.measure.labelled import Labelled, Score, price, score
 
 ROWS = load()
 HELD_OUT = [row for row in ROWS if row.is_held_out]
@@ -168,7 +169,7 @@ def test_a_score_counts_right_ones_mistakes_and_alarms() -> None:
         None,
     )
     assert (seen.alarms, seen.cost, seen.mistakes) == (1, 3, Counter({("chat", "planning"): 1}))
-    assert seen.missed() == ["accuracy 0.500 < 0.85", "1 hard negatives taken for high-risk"]
+    assert missed(seen) == ["accuracy 0.500 < 0.85", "1 hard negatives taken for high-risk"]
 
 
 @pytest.mark.parametrize("half", ["held-out", "both", "blind", "blind2"])

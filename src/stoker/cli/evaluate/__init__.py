@@ -6,6 +6,7 @@ asked      from options to what is wanted (pure)        shown, bar  the tables o
 canary     the fixed questions against a baseline       soak        hours of the same
 context    the largest context that works               known       the serve that is measured, as it is configured
 kept       the run, its file and the index              own_engine  an engine started anew for a candidate
+classifier whether a model tells classes better than the built-in classifier
 drifting   what canaries say over time                  told        Ctrl-C and SIGTERM end it in order
 machine    facts about where it ran
 """

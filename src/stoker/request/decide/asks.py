@@ -98,9 +98,14 @@ class Reading:
         return self._paths
 
 
+def closely(text: str) -> str:
+    """The part of a text that is read."""
+    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
+
+
 def read(text: str) -> Reading:
     """Never raises; looks at no more than HEAD + TAIL characters."""
-    shown = text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
+    shown = closely(text)
     seen = frozenset(_shapes(shown))
     prose = _prose(shown) if seen & _CODED else shown
     lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")

@@ -51,7 +51,7 @@ class Classifier:
         for likely in self._likely(reading, form(outline), known):
             risky = [name for name in HIGH_RISK if name in likely]
             if (risk := sum([likely[name] for name in risky])) >= ALARM:  # 2
-                found = _learned(max(risky, key=likely.__getitem__), likely, reading, notes)
+                found = _learned(max(risky, key=likely.__getitem__), likely, reading, notes, risk)
                 rest = [name for name in likely if name not in HIGH_RISK]
                 return found._replace(else_=max(rest, key=likely.__getitem__)) if risk < 0.5 and rest else found
             for name in risky:
@@ -71,7 +71,7 @@ class Classifier:
                 return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
         if best not in likely or not outline.text:  # 6
             return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))
-        return _learned(best, likely, reading, notes)
+        return _learned(best, likely, reading, notes, risk)
 
     def _likely(self, reading: Reading, forms: Collection[str], known: Collection[str]) -> Iterator[dict[str, float]]:
         """By the text alone, and then, if there is more, by all there is."""
@@ -99,10 +99,10 @@ class Classifier:
         return best if likely[best] >= PLAIN else ""
 
 
-def _learned(name: str, likely: Mapping[str, float], reading: Reading, notes: tuple[str, ...]) -> Task:
+def _learned(name: str, likely: Mapping[str, float], reading: Reading, notes: tuple[str, ...], risk: float) -> Task:
     """The notes name verbs that Stoker knows, and no other word: they are kept with the decision."""
     asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
-    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * likely[name])}%"))
+    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * likely[name])}%"), sure=likely[name], risk=risk)
 
 
 def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:

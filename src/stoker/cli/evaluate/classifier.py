@@ -1,0 +1,199 @@
+"""`stoker eval classifier`: has a model tell the classes of the held-out prompts, and says whether it may be on."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, Refused, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.known import Known
+    from stoker.domain.routing import Companion
+    from stoker.measure.companion import Kept, Proof
+    from stoker.measure.labelled import Score
+
+PATIENCE = 30.0
+"""Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
+GIVE_UP = 5
+"""Prompts in a row that got no answer at all."""
+
+
+def classifier(
+    serve: options.OneServe = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again, whatever was answered before.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Measure whether a model tells classes of requests better than the built-in classifier, so that it may be on.
+
+    Broken off with Ctrl-C, it goes on where it was. Other settings are weighed by the answers that are there. Exits 1
+    where it may not be on.
+    """
+    place = find_place(config, state)
+    settings = _settings(place, serve)
+    name = settings.serve
+    with place.control() as control:
+        control.switch(name)
+    proof = _measured(place, name, settings, fresh, quiet=json)
+    with place.control() as control:
+        if place.settings is not None:
+            control.reload()
+    is_configured = _configured(place) == settings
+    if json:
+        terminal.emit(_document(settings, proof, is_configured))
+    else:
+        _show(settings, proof, is_configured)
+    if proof.why:
+        raise typer.Exit(FAILED)
+
+
+def _configured(place: Place) -> Companion | None:
+    router = None if place.settings is None else place.settings.router
+    return None if router is None else router.classifier
+
+
+def _settings(place: Place, serve: str | None) -> Companion:
+    """Those of the file for the serve that it names, else the defaults. A cloud, which costs, is measured by name."""
+    from stoker.domain.routing import Companion
+
+    configured = _configured(place)
+    if serve is not None:
+        serve = serve if place.settings is None else place.serve(serve).name
+        return configured if configured is not None and configured.serve == serve else Companion(serve)
+    if configured is None:
+        raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
+    if place.serve(configured.serve).translation.cloud:
+        raise UsageError(f"'{configured.serve}' is a cloud, which costs: stoker eval classifier {configured.serve}")
+    return configured
+
+
+def _measured(place: Place, name: str, settings: Companion, fresh: bool, quiet: bool) -> Proof:
+    from stoker.cli.evaluate.known import within
+    from stoker.domain.task import HIGH_RISK
+    from stoker.measure import companion as proofs
+    from stoker.measure.lock import sole
+
+    known = within(place, name)
+    router = None if place.settings is None else place.settings.router
+    with sole(place.state, known.lock, f"a measurement of {name} as a classifier"):
+        kept = _ask_all(known, proofs.path_of(place.state, name), fresh, quiet)
+    return proofs.weigh(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
+
+
+def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
+    """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
+    from stoker.cli.evaluate.bar import Bar
+    from stoker.cli.evaluate.told import run
+    from stoker.domain.run import Fingerprint
+    from stoker.measure import companion as proofs
+    from stoker.measure.labelled import held_out
+
+    serve = known.serve
+    found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
+    head = proofs.mark(found)
+    if not head.identity:
+        raise Refused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
+    kept = proofs.load(path)
+    goes_on = kept.head == head and not fresh
+    left = [row for row in held_out() if not goes_on or row.digest not in kept.said]
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with path.open("ab" if goes_on else "wb") as file, Bar(quiet or not left) as bar:
+        file.write(b"\n" if goes_on else proofs.line(head))  # what was torn off ends here
+
+        def keep(said: proofs.Said, done: int, spent: float) -> None:
+            file.write(proofs.line(said))
+            file.flush()
+            bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
+
+        run(_answers(known, left, keep))
+    return proofs.load(path)
+
+
+async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
+    """Through the front door, in the very words in which the running Stoker asks. Raises Refused where it fails."""
+    import secrets
+    from functools import partial
+
+    from stoker.asker import Asker
+    from stoker.domain.errors import StokerError
+    from stoker.measure.companion import Said
+    from stoker.request.decide.companion import asked, said
+    from stoker.request.relay.pool import Pool
+    from stoker.request.translate.thinking import Signer
+    from stoker.speech import Speech
+
+    pool, began, misses = Pool(), time.perf_counter(), 0
+    asker = Asker(pool, Speech(Signer((secrets.token_bytes(32),)), time.time))
+    try:
+        for done, row in enumerate(rows, 1):
+            question = partial(asked, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
+            start, word = time.perf_counter(), ""
+            try:
+                _, reply = await asker.said(known.serve, known.target, question, PATIENCE)
+                word = said(reply, row.outline) or ""
+            except TimeoutError:
+                pass
+            except StokerError as error:
+                misses += 1
+                if misses == GIVE_UP:
+                    raise Refused(f"serve '{known.serve.name}' does not answer: {error.message}") from error
+                continue
+            misses, now = 0, time.perf_counter()
+            keep(Said(row.digest, word, round(now - start, 6)), done, now - began)
+    finally:
+        pool.close()
+
+
+def _show(settings: Companion, proof: Proof, is_configured: bool) -> None:
+    name = settings.serve
+    late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
+    unclear = f", {proof.unclear} of no class" if proof.unclear else ""
+    terminal.say(f"{name} answered {proof.asked} of {proof.total} held-out prompts{late}{unclear}")
+    cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
+    head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALONE")
+    terminal.table(head, cells, right=head[1:])
+    if proof.why:
+        terminal.say(f"off: {proof.why}")
+    elif is_configured:
+        terminal.say(f"on: it is asked where the built-in classifier is less sure than {settings.below:g}")
+    else:
+        terminal.say(f'it may be on: [router.classifier] with serve = "{name}" turns it on')
+
+
+def _rows(proof: Proof) -> list[tuple[str, float | None, float | None, float | None]]:
+    from stoker.domain.task import HIGH_RISK
+
+    scores: tuple[Score, Score, Score] = (proof.built_in, proof.beside, proof.alone)
+    one, two, three = scores
+    return [
+        ("accuracy", one.accuracy, two.accuracy, three.accuracy),
+        *((f"recall of {name}", one.recall(name), two.recall(name), three.recall(name)) for name in HIGH_RISK),
+        ("hard negatives taken for high-risk", one.alarms, two.alarms, three.alarms),
+        ("cost of mistakes", one.cost, two.cost, three.cost),
+    ]
+
+
+def _cell(value: float | None) -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def _document(settings: Companion, proof: Proof, is_configured: bool) -> dict[str, object]:
+    from stoker.domain.task import HIGH_RISK
+
+    def told(seen: Score) -> dict[str, object]:
+        return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
+                "alarms": seen.alarms, "cost": seen.cost}  # fmt: skip
+
+    return {
+        "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
+        "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
+        "beside": told(proof.beside), "alone": told(proof.alone), "on": not proof.why and is_configured,
+        "why": proof.why or ("" if is_configured else "[router.classifier] names another serve, or none"),
+    }  # fmt: skip

@@ -1,0 +1,126 @@
+"""What a model is shown in order to tell a class, and what counts of what it says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.domain.prompt import Text
+from stoker.domain.task import CLASSES, HIGH_RISK, Outline, Source, Task
+from stoker.learned import classify
+from stoker.request.decide.asks import HEAD, TAIL, closely
+from stoker.request.decide.companion import (
+    MEANINGS,
+    asked,
+    is_doubtful,
+    may_say,
+    said,
+    settled,
+    signs,
+    unanswered,
+)
+
+FULL = Outline("x", tools=2, images=1, is_long=True, has_results=True, wants_json=True, wants_thinking=True, turns=3)
+UNSURE = Task("chat", Source.LEARNED, ("ask:plan", "sure:50%"), sure=0.5, risk=0.2)
+
+
+def texts(seen: Outline) -> tuple[str, str]:
+    rules, data = (block.text for turn in asked(seen, "n1").turns for block in turn.blocks if isinstance(block, Text))
+    return rules, data
+
+
+def test_each_class_has_one_line_and_a_form_leaves_only_those_that_it_can_be() -> None:
+    assert tuple(MEANINGS) == CLASSES
+    assert not [text for text in MEANINGS.values() if "\n" in text]
+    assert may_say(FULL) == CLASSES
+    assert set(CLASSES) - set(may_say(Outline("x"))) == {"vision", "long-context", "tool-use"}
+    for seen, barred in ((Outline("x"), "tool-use, long-context, vision"), (FULL, "nothing")):
+        rules, data = texts(seen)
+        assert all(f"\n- {name}: {MEANINGS[name]}\n" in rules for name in CLASSES)
+        assert f" It is none of: {barred}.\n" in data
+
+
+def test_the_text_is_quoted_as_far_as_the_built_in_classifier_reads_it_closely() -> None:
+    text = "a" * HEAD + "b" * 5000 + "c" * TAIL
+    rules, data = texts(Outline(text))
+    assert f"<request n1>\n{'a' * HEAD}\n{'c' * TAIL}\n</request n1>" in data
+    assert "b" * 10 not in data
+    assert data.startswith("The mark is n1.\n"), "it is named before anything that others wrote"
+    assert rules == texts(Outline("another", tools=1))[0], "an engine has read the rules before"
+    assert closely("short") == "short"
+
+
+def test_the_outward_signs_stand_in_one_line() -> None:
+    assert signs(Outline("x")) == "nothing"
+    assert signs(FULL) == (
+        "2 tools are offered, results of tools came back, 1 images, JSON is wanted, thinking is wanted, it is long, "
+        "turn 3 of a conversation"
+    )
+    assert f"\nBeside the text: {signs(FULL)}. " in texts(FULL)[1]
+
+
+@pytest.mark.parametrize(
+    ("sure", "below", "doubtful"),
+    [(0.79, 0.8, True), (0.8, 0.8, False), (None, 1.0, False), (1.0, 1.0, True), (0.0, 0.0, False)],
+)
+def test_it_is_asked_where_the_text_told_the_class_not_surely_enough(
+    sure: float | None, below: float, doubtful: bool
+) -> None:
+    assert is_doubtful(UNSURE._replace(sure=sure), below) == doubtful
+
+
+@given(st.text())
+def test_hearing_a_reply_never_raises_and_gives_only_a_class_that_it_may_say(reply: str) -> None:
+    assert said(reply, Outline("x")) in (None, *may_say(Outline("x")))
+
+
+def test_a_class_that_the_form_rules_out_is_no_answer() -> None:
+    assert said('{"class": "vision"}', Outline("x")) is None
+    assert said('{"class": "Vision"}', FULL) == "vision"
+
+
+def test_what_it_says_counts_and_what_was_learned_is_noted() -> None:
+    assert settled(UNSURE, "planning", HIGH_RISK) == Task(
+        "planning", Source.MODEL, ("model:planning", "learned:chat", "ask:plan", "sure:50%"), sure=0.5, risk=0.2
+    )
+    assert settled(UNSURE, "chat", HIGH_RISK).source is Source.MODEL
+
+
+@pytest.mark.parametrize("word", ["planning", "review"])
+def test_once_it_has_spoken_nothing_is_high_risk_only_to_be_careful(word: str) -> None:
+    careful = UNSURE._replace(name="planning", else_="chat", sure=0.34, risk=0.4)
+    assert (settled(careful, word, HIGH_RISK).name, settled(careful, word, HIGH_RISK).else_) == (word, "")
+    assert unanswered(careful, "busy").else_ == "chat"
+
+
+@given(
+    st.sampled_from(CLASSES),
+    st.sampled_from(CLASSES),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sets(st.sampled_from(CLASSES)),
+)
+def test_from_high_risk_it_brings_down_only_where_the_built_in_one_is_less_sure(
+    name: str, word: str, sure: float, risk: float, high_risk: set[str]
+) -> None:
+    task = settled(Task(name, Source.LEARNED, (), sure=sure, risk=risk), word, high_risk)
+    is_down = name in high_risk and word not in high_risk
+    assert task.name == (name if is_down and max(sure, risk) >= 0.9 else word)
+    assert task.notes[0] == f"model:{word}"
+    assert (task.source is Source.MODEL) == (task.name == word)
+
+
+def test_where_nothing_came_the_task_stays_and_says_so() -> None:
+    assert unanswered(UNSURE, "busy") == UNSURE._replace(notes=("model_busy", *UNSURE.notes))
+
+
+def test_what_was_learned_says_how_sure_it_is_and_the_rest_does_not() -> None:
+    risky = classify(Outline("Plan the migration of our billing system to Kubernetes"), None, CLASSES)
+    assert risky.sure is not None
+    assert risky.risk >= risky.sure > 0.5
+    assert f"sure:{int(100 * risky.sure)}%" in risky.notes
+    chat = classify(Outline("hello there"), None, CLASSES)
+    assert (chat.sure or 0) > 0.3 > chat.risk
+    for task in (classify(Outline("x", images=1), None, CLASSES), classify(Outline("x"), "chat", CLASSES)):
+        assert task.sure is None
