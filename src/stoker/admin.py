@@ -124,7 +124,7 @@ class Admin:
     def _serves(self, now: float) -> list[dict[str, Any]]:
         held = self._looks.statistics()
         kept = self._looks.warm()
-        resident = {one.serve for one in kept.warm} if kept is not None else set()
+        resident = {one.serve: one for one in kept.warm} if kept is not None else {}
         found = report.serves(self._conductor, now)
         for one in found:
             name = one["name"]
@@ -133,6 +133,7 @@ class Admin:
             one["watchdog"] = self._looks.watchdog(name)
             one["totals"] = self._metrics.totals(name)
             one["temperature"] = _temperature(one["state"], held[name].state if name in held else "", name in resident)
+            one["expected"] = (resident[name].why or None) if name in resident else None
         return found
 
     def metrics(self, status: Mapping[str, Any]) -> bytes:
@@ -309,7 +310,7 @@ def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
         "predictions": dict(kept.predictions),
         "models": [
             {"name": one.serve, "how": one.how, "bytes": one.size, "read": one.read, "locked": one.locked,
-             "pinned": one.pinned, "problem": one.problem or None}
+             "pinned": one.pinned, "why": one.why or None, "problem": one.problem or None}
             for one in kept.warm
         ],
     }  # fmt: skip

@@ -44,6 +44,7 @@ from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
+from stoker.foresight import Foresight
 from stoker.front import Front
 from stoker.hosting import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.judge import Judge
@@ -226,6 +227,8 @@ class Application:
         )
         judge = Judge(self.conductor, self.pool, Speech(Signer((self._state.signing_key(),)), clock.wall))
         self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
+        self.foresight = Foresight(self._foresee, clock.now)
+        self.warm.foreseen = self.foresight.wanted
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
@@ -373,6 +376,7 @@ class Application:
             self.flow.routing = None
             self.measured.begin(None)
             self._grade(None)
+            self._look_ahead(settings, None)
             return
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
@@ -388,10 +392,20 @@ class Application:
             routing.configure(router, settings.serves)
             self.measured.begin(routing)
         self._grade(routing)
+        self._look_ahead(settings, routing)
 
     def _grade(self, routing: Routing | None) -> None:
         """Answers are graded as configured; where none is, requests know nothing of it."""
         self.flow.chooser.grades = self.shadow if self.shadow.begin(routing) else None
+
+    def _look_ahead(self, settings: Settings, routing: Routing | None) -> None:
+        """Requests that name a task say what will be wanted, where anything may be brought in ahead of time."""
+        self.foresight.begin(routing)
+        is_wanted = routing is not None and settings.warm.predict and self._warm_bytes > 0
+        self.flow.chooser.foresight = self.foresight if is_wanted else None
+
+    def _foresee(self) -> None:
+        self._cool(self.warm.foresee())
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""
@@ -442,6 +456,8 @@ class Application:
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.promotions.configure(fresh.aliases, fresh.serves)
         self.flow.names = self._names(fresh)
+        if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
+            self._warm_bytes = budget(fresh.warm)
         self._route(fresh, rows)
         self.flow.front_door = fresh.front_door
         self.flow.pictures.policy = fresh.media
@@ -450,8 +466,6 @@ class Application:
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
         self.dog.settings = fresh.watchdog
-        if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
-            self._warm_bytes = budget(fresh.warm)
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows
