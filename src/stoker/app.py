@@ -211,7 +211,10 @@ class Application:
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
-        self.measured = Measured(Path(settings.paths.state), self.conductor.target, self._launch, self.events.note)
+        self.measured = Measured(
+            Path(settings.paths.state), self.conductor.target, self._launch, self.events.note,
+            demoted=self.metrics.routed.demoted_one,
+        )  # fmt: skip
         self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
             settings.front_door,
