@@ -14,7 +14,7 @@ from stoker.domain.access import Key, Paths, Scope, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import Statistics
-from stoker.fleet.warm import keeper
+from stoker.fleet.warm import statistics as warm
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import Reply
@@ -33,7 +33,7 @@ class Office(Stage):
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
     saved: Statistics | None = None
     """Of conversations."""
-    kept: keeper.Statistics | None = None
+    kept: warm.Statistics | None = None
     """Of what is warm."""
 
     def hire(self, path: Path) -> DecisionLog:
@@ -194,8 +194,8 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
 
 @office()
 async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
-    rows = (keeper.Warm("a", "pages", 5, 5, 5, False, why="rule"), keeper.Warm("b", "pages", 5, 5, 5, False))
-    stage.kept = keeper.Statistics(10, 10, rows, None, 0, False, {})
+    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
     found = (await (await stage.client()).ask("GET", "/status")).json()
     assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
     assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [

@@ -20,7 +20,7 @@ from stoker.fleet import report
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.keeping import Statistics
-from stoker.fleet.warm import keeper as warm
+from stoker.fleet.warm import statistics as warm
 from stoker.flow import Flow
 from stoker.promotions import Promotions
 from stoker.request.accept.door import Caller, require

@@ -22,8 +22,9 @@ from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
 from stoker.fleet.warm import residency
 from stoker.fleet.warm.holder import Wanted
-from stoker.fleet.warm.keeper import Keeper, Statistics, next_pause
+from stoker.fleet.warm.keeper import Keeper, next_pause
 from stoker.fleet.warm.predict import Idea, Why
+from stoker.fleet.warm.statistics import Statistics
 
 MIB = 2**20
 Write = Callable[..., str]

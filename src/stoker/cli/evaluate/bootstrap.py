@@ -265,6 +265,7 @@ def _keep_run(
 
 
 def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
+    from stoker.domain.task import CLASSES
     from stoker.measure.stats import wilson
 
     cells = [
@@ -273,6 +274,8 @@ def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
         for row in rows
     ]  # fmt: skip
     cells += [(gap.task_class, "not measured", "-", "-", "-") for gap in gaps if gap.samples == 0]
+    order = {name: at for at, name in enumerate(CLASSES)}
+    cells.sort(key=lambda cell: (order.get(cell[0], len(order)), cell[0]))
     terminal.say(f"tier {tier.name} ({tier.serve})")
     terminal.table(("CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY"), cells,
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip

@@ -11,8 +11,8 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 
 import msgspec
 import psutil
@@ -25,44 +25,13 @@ from stoker.fleet.warm.files import weights_of
 from stoker.fleet.warm.holder import Progress, Wanted
 from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
 from stoker.fleet.warm.predict import Forecast, Idea, Why
+from stoker.fleet.warm.statistics import Statistics, Warm
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 BREATH = 0.1
 """Seconds between two words to the holder at least: requests come and go faster than that."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a holder that ended by itself is started again: doubled each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """One warm model. Bytes. `read` and `locked` are None for a sleeper: its memory is its engine's own."""
-
-    serve: str
-    how: str
-    size: int
-    read: int | None
-    """How much of its files was brought into the page cache. Pages that are not locked may have left it again."""
-    locked: int | None
-    pinned: bool
-    problem: str = ""
-    why: str = ""
-    """What has it expected next: `rule`, `pattern`, `frequency`; empty: nothing, it is there because it was used."""
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """The pool as it is now. Bytes."""
-
-    budget: int
-    size: int
-    warm: tuple[Warm, ...]
-    holder: int | None
-    """The holder's pid; None: it does not run."""
-    restarts: int
-    """How often the holder ended by itself."""
-    is_paused: bool
-    predictions: Mapping[str, int]
-    """Changes of model by what had been predicted: `hit`, `miss`, `none`."""
 
 
 def budget(section: WarmPool) -> int:
