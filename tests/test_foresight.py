@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from stoker.domain.routing import Router, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
@@ -37,6 +40,16 @@ class Room:
         return ""
 
 
+@dataclass
+class Timer:
+    at: float
+    call: Callable[[], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
 class World:
     """Requests by class, one a minute, and what the warm pool is told."""
 
@@ -44,23 +57,36 @@ class World:
         self.now = 100.0
         self.room = Room()
         self.told: list[dict[str, str]] = []
+        self.timers: list[Timer] = []
         serves = [Serve(tier.serve) for tier in TIERS]
         self.router = Router(TIERS, high_risk=(), **router)  # type: ignore[arg-type]
         self.routing = Routing(self.router, serves, {}, self.room, lambda: self.now)
         self.routing.fingerprints = {tier.serve: Fingerprint("i", "e") for tier in TIERS}
         for tier, task_class in GOOD:
             self.measured(tier, task_class, Verdict.ALLOW)
-        self.foresight = Foresight(self._tell, lambda: self.now)
+        self.foresight = Foresight(self._tell, lambda: self.now, self._after)
         self.foresight.begin(self.routing)
 
     def _tell(self) -> None:
         self.told.append(self.wanted())
 
+    def _after(self, seconds: float, call: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self.now + seconds, call))
+        return self.timers[-1]
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        due = [one for one in self.timers if one.at <= self.now]
+        self.timers = [one for one in self.timers if one.at > self.now]
+        for one in due:
+            if not one.is_cancelled:
+                one.call()
+
     def wanted(self) -> dict[str, str]:
         return {serve: why.value for serve, why in self.foresight.wanted()}
 
     def ask(self, task_class: str, later: float = 60.0, starts: bool = False) -> None:
-        self.now += later
+        self.wait(later)
         self.routing.live = {self.room.holds, "far"}
         plan = self.routing.plan(Task(task_class, Source.DECLARED), Outline(), Asking())
         self.foresight.on_plan(plan)
@@ -129,9 +155,30 @@ def test_many_classes_at_once_are_told_once_a_second_and_the_last_word_is_not_lo
         for name in ("code-write", "planning"):
             world.ask(name, later=0.001)
     assert len(world.told) == 1
-    world.ask("planning", later=PAUSE)
-    assert len(world.told) == 2
+    world.wait(PAUSE)
+    assert len(world.told) == 2, "though nobody asked again"
     assert world.told[-1] == {"think": "rule", "code": "pattern"}
+    world.wait(60)
+    assert len(world.told) == 2
+
+
+def test_a_start_takes_the_word_that_was_still_to_be_told() -> None:
+    """Told in the middle of the start, it would replace what the start is measured by."""
+    world = World(classes=(TaskClass("planning", tier="thinker"),))
+    world.ask("chat")
+    world.ask("code-write", later=0.1)
+    world.ask("planning", later=0.1, starts=True)
+    world.wait(60)
+    assert len(world.told) == 1
+
+
+def test_after_the_end_nothing_is_told() -> None:
+    world = World()
+    world.ask("chat")
+    world.ask("code-write", later=0.1)
+    world.foresight.begin(None)
+    world.wait(60)
+    assert len(world.told) == 1
 
 
 def test_nobody_may_serve_so_nothing_is_foreseen() -> None:

@@ -171,6 +171,7 @@ class Application:
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
             self.promotions.close()
+            self.foresight.begin(None)
             await self.shadow.close()
             await self.measured.close()
             await self.conductor.close(self._leave_running)
@@ -230,7 +231,7 @@ class Application:
         )
         judge = Judge(self.conductor, self.pool, Speech(Signer((self._state.signing_key(),)), clock.wall))
         self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
-        self.foresight = Foresight(self._foresee, clock.now)
+        self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
         self.warm.foreseen = self.foresight.wanted
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)

@@ -8,6 +8,7 @@ recommends goes first in its plans, and so it does here.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from stoker.domain.tier import Tier, Verdict
 from stoker.fleet.warm.predict import Idea, Why
@@ -19,12 +20,22 @@ PAUSE = 1.0
 """Seconds between two words to the warm pool at least: clients that ask for many classes at once say little."""
 
 
-class Foresight:
-    """`tell()`: what is `wanted` has changed. `now`: seconds."""
+class Timer(Protocol):
+    def cancel(self) -> object: ...
 
-    def __init__(self, tell: Callable[[], None], now: Callable[[], float]) -> None:
+
+class Foresight:
+    """`tell()`: what is `wanted` has changed. `now`: seconds; `after(seconds, call)` calls it then."""
+
+    def __init__(
+        self,
+        tell: Callable[[], None],
+        now: Callable[[], float],
+        after: Callable[[float, Callable[[], None]], Timer],
+    ) -> None:
         self._tell = tell
         self._now = now
+        self._after = after
         self._routing: Routing | None = None
         self._turns = Turns()
         self._liked: dict[str, str] = {}
@@ -32,16 +43,18 @@ class Foresight:
         self._passed_over: dict[str, bool] = {}
         """By class: whether that tier had to stand behind one whose model is loaded."""
         self._told: tuple[str, str, bool] | None = None
-        self._later = 0.0
+        self._again = 0.0
+        self._timer: Timer | None = None
 
     def begin(self, routing: Routing | None) -> None:
-        """Another configuration, or another profile."""
+        """Another configuration, or another profile; None: the end."""
         self._routing, self._told = routing, None
+        self._stop()
 
     def on_plan(self, plan: Plan) -> None:
-        """1. nobody serves  2. nothing new  3. told only just now: the next request tells it
+        """1. nobody serves  2. nothing new  3. its model is about to be started: then the warm pool asks by itself
 
-        4. its model is about to be started: then the warm pool asks by itself  5. the warm pool is told
+        4. the warm pool is told; where it was told only just now, a moment later
         """
         if not plan.steps or self._routing is None:
             return  # 1
@@ -51,12 +64,25 @@ class Foresight:
         self._turns.on_class(name)
         if state == self._told:
             return  # 2
+        self._told = state
         self._liked[name], self._passed_over[name] = liked.name, plan.ahead is not None
-        if self._now() < self._later:
-            return  # 3
-        self._told, self._later = state, self._now() + PAUSE
-        if self._routing.is_loaded(first):  # 4
-            self._tell()  # 5
+        if not self._routing.is_loaded(first):
+            self._stop()  # 3
+        elif self._timer is None:
+            wait = self._again - self._now()
+            if wait > 0:
+                self._timer = self._after(wait, self._due)  # 4
+            else:
+                self._due()
+
+    def _due(self) -> None:
+        self._timer, self._again = None, self._now() + PAUSE
+        self._tell()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def wanted(self) -> list[Idea]:
         """Serves, the likeliest first; never one that is denied by now."""
