@@ -14,6 +14,7 @@ from stoker.domain.access import Key, Paths, Scope, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import Statistics
+from stoker.fleet.warm import statistics as warm
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import Reply
@@ -32,11 +33,13 @@ class Office(Stage):
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
     saved: Statistics | None = None
     """Of conversations."""
+    kept: warm.Statistics | None = None
+    """Of what is warm."""
 
     def hire(self, path: Path) -> DecisionLog:
         store = DecisionLog(path / "decisions.db", 100)
         settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
-        looks = Looks(conversations=lambda: self.saved)
+        looks = Looks(conversations=lambda: self.saved, warm=lambda: self.kept)
         real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), looks)
         self.admin.__dict__.update(
             {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
@@ -187,3 +190,15 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
     assert [m["id"] for m in models] == ["a", "engine", "al", "b", "other"]
     assert models[0]["stoker"]["state"] == "stopped"
     assert b"stoker" in (await client.ask("GET", "/metrics")).body
+
+
+@office()
+async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
+    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
+    found = (await (await stage.client()).ask("GET", "/status")).json()
+    assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
+    assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [
+        ("a", "warm", "rule"),
+        ("b", "warm", None),
+    ]

@@ -60,6 +60,7 @@ class Story:
         self.ports = {"a": 1, "b": 2}
         self.notes: list[tuple[str, str, str]] = []
         self.asked: list[str] = []
+        self.counted: list[tuple[str, str]] = []
         self.under_way = 0
         self.begun = asyncio.Event()
         self.results: list[Rounds] = []
@@ -74,12 +75,15 @@ class Story:
         def note(*told: str) -> None:
             self.notes.append((told[0], told[1], told[2]))
 
-        demoter = Demoter(self.state, self._target, note, self._prove, lambda: self.now, lambda: 9.0)
+        demoter = Demoter(self.state, self._target, note, self._prove, lambda: self.now, lambda: 9.0, self._count)
         found = Measured(self.state, self._target, lambda serve: "same", note, demoter)
         found.begin(self.routing)
         self.routing.fingerprints |= {"a": MARK, "b": MARK}
         self.routing.live |= {"a", "b"}
         return found
+
+    def _count(self, tier: str, task: str) -> None:
+        self.counted.append((tier, task))
 
     def _target(self, name: str) -> Target | None:
         return Target("127.0.0.1", self.ports[name], "", name) if name in self.ports else None
@@ -144,6 +148,7 @@ async def test_a_tier_that_fails_the_preflight_after_an_alarm_is_denied_where_th
     assert told.startswith("tier a at tool-use: demoted: ")
     assert "failed at stop" in told
     assert ("a", "tool-use", one.stands()[1]) in one.routing.stale()
+    assert one.counted == [("a", "tool-use")]
 
 
 @story
@@ -154,6 +159,7 @@ async def test_a_tier_that_passes_stays_suspect_and_is_told_how_to_settle_it(one
     assert one.stands()[0] is Verdict.VERIFY
     assert one.told("drift")[-1] == "tier a at tool-use: the preflight passes: `stoker eval calibrate` settles it"
     assert not path_of(one.state).exists()
+    assert one.counted == []
 
 
 @pytest.mark.parametrize(("mark", "verdict"), [(MARK, Verdict.VERIFY), (Fingerprint("other", "e"), Verdict.DENY)])
@@ -182,6 +188,7 @@ async def test_a_demotion_outlives_the_stoker_that_made_it_and_ends_with_a_new_m
     await one.measured.close()
     one.restart()
     assert one.stands()[0] is Verdict.DENY
+    assert one.counted == [("a", "tool-use")], "what was read from the disk is counted once, when it came"
     one.routing.fingerprints["a"] = Fingerprint("another", "execution")
     assert one.stands()[0] is Verdict.VERIFY, "another one was not found to be bad, nor was it measured"
     one.routing.fingerprints["a"] = MARK

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from stoker.domain.access import Key
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.run import Fingerprint
+from stoker.domain.serve import Secret
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
 from stoker.fleet.residency import Residency
@@ -544,3 +546,38 @@ async def test_a_share_of_the_requests_goes_first_to_another_tier_that_proved_go
         decision = await sealed(stage)
         assert decision.routed is not None
         assert decision.routed.why[0].startswith("dear: allow, explored, ") == (served == "dear")
+
+
+@story(SMALL, LARGE)
+async def test_ollamas_clients_see_and_use_the_names_that_ask_for_a_choice(stage: Stage) -> None:
+    route(stage, aliases={"planner": "auto:planning"}, high_risk=())
+    client = await stage.client()
+    tags = (await client.ask("GET", "/api/tags")).json()["models"]
+    names = [one["name"] for one in tags]
+    assert [one["id"] for one in (await client.ask("GET", "/v1/models")).json()["data"]] == names, "the two lists agree"
+    assert names[-2:] == ["auto", "planner"]
+    assert set(names) - {"auto", "planner"} == {"small", "small-1", "large", "large-1"}
+    for name in ("auto", "auto:planning", "planner"):
+        shown = (await (await stage.client()).ask("POST", "/api/show", {"model": name})).json()
+        assert shown["capabilities"] == ["completion", "tools"]
+    assert (await (await stage.client()).ask("POST", "/api/show", {"model": "auto:nothing"})).status == 404
+    assert (await client.ask("GET", "/api/ps")).json()["models"] == []
+    await client.send(
+        compose(
+            "POST", "/api/chat", {"model": "planner", "stream": False, "messages": [{"role": "user", "content": "hi"}]}
+        )
+    )
+    (await stage.asked()).reply(whole())
+    assert (await client.reply()).json()["message"]["content"] == "hello"
+    decision = await sealed(stage)
+    assert decision.routed is not None
+    assert (decision.routed.task, decision.routed.tier) == ("planning", "cheap")
+
+
+@story(SMALL, LARGE, keys=(Key("one", Secret("k", "env:A"), models=("small",)),), auth=True)
+async def test_a_key_that_may_not_ask_for_a_choice_does_not_see_the_names(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    tags = (await client.ask("GET", "/api/tags", authorization="Bearer k")).json()["models"]
+    assert {one["name"] for one in tags} == {"small", "small-1"}
+    assert (await client.ask("POST", "/api/show", {"model": "auto"}, authorization="Bearer k")).status == 404

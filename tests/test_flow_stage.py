@@ -49,6 +49,12 @@ class SmallAdmin:
     def model(self, name: str, serve: Serve) -> dict[str, Any]:
         return {"id": name}
 
+    def task(self, name: str) -> dict[str, Any]:
+        return {"id": name, "task": True}
+
+    def is_up(self, serve: Serve) -> bool:
+        return False
+
     def status(self) -> dict[str, Any]:
         return {"version": "0"}
 

@@ -10,5 +10,6 @@ figures   each policy beside always asking the cloud, each class, each curve (pu
 curve     performance gap recovered, the area under it, AIQ; each with its source (pure)
 resample  intervals by resampling fixtures, whole and within their class (pure)
 report    tables from that, and whether the figures are reached (pure)
+picture   the curve and the policies as SVG (pure)
 page      the same between two marks of docs/routing.md
 """

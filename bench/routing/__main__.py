@@ -1,4 +1,4 @@
-"""`python -m bench.routing [--n 1500] [--seed 7] [--quick] [--suites DIR] [--json FILE] [--page FILE]`"""
+"""`python -m bench.routing [--n 1500] [--seed 7] [--quick] [--suites DIR] [--json FILE] [--from FILE] [--page FILE]`"""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from bench import machine
 from bench.processes import end_on_sigterm
-from bench.routing import answers, asking, cloud, figures, page, paired, policies, report
+from bench.routing import answers, asking, cloud, figures, page, paired, picture, policies, report
 from bench.routing.asking import Cell
 from bench.routing.figures import Found
 from bench.routing.place import CLOUD, COSTS, LOCAL, Place
@@ -52,7 +53,15 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--suites", type=Path, metavar="DIR", help="make the profile of these fixtures, not the shipped"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables between the marks of this page")
+    parser.add_argument(
+        "--from", type=Path, metavar="FILE", dest="earlier", help="ask nothing: the figures of an earlier run's --json"
+    )
+    parser.add_argument(
+        "--page",
+        type=Path,
+        metavar="FILE",
+        help="put the tables between the marks of this page, and the curve beside it",
+    )
     return parser.parse_args(argv)
 
 
@@ -91,22 +100,43 @@ def founds(seen: Seen, seed: int) -> list[Found]:
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    given = _arguments(argv)
+class Document(msgspec.Struct):
+    """What `--json` writes, and `--from` reads."""
+
+    machine: dict[str, Any]
+    found: list[Found]
+    seen: Seen | None = None
+
+
+def write(path: Path, found: list[Found]) -> None:
+    """The page, and the picture that it shows: beside it, by its name."""
+    before = path.read_text() if path.exists() else page.EMPTY
+    path.with_suffix(".svg").write_text(picture.picture(found))
+    path.write_text(page.put(before, page.block(found, path.with_suffix(".svg").name)))
+
+
+def run(given: argparse.Namespace) -> Document:
+    """Everything asked anew."""
     end_on_sigterm()
     facts = machine.facts()
     fixtures = paired.paired(QUICK if given.quick else given.n, given.seed, paired.shipped())
     seen = see(fixtures, given.seed, given.suites)
     _say("intervals")
-    found = founds(seen, given.seed)
+    return Document(facts, founds(seen, given.seed), seen)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = _arguments(argv)
+    if given.earlier is not None:
+        document = msgspec.json.decode(given.earlier.read_bytes(), type=Document)
+    else:
+        document = run(given)
     if given.json is not None:
-        document = {"machine": facts, "found": found, "seen": seen}
         given.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
     if given.page is not None:
-        before = given.page.read_text() if given.page.exists() else page.EMPTY
-        given.page.write_text(page.put(before, page.block(found)))
-    print("\n\n".join([machine.headline(facts), *(report.shown(one) for one in found)]))
-    return 0 if all(is_so for one in found for *_, is_so in report.reached(one)) else 1
+        write(given.page, document.found)
+    print("\n\n".join([machine.headline(document.machine), *(report.shown(one) for one in document.found)]))
+    return 0 if all(is_so for one in document.found for *_, is_so in report.reached(one)) else 1
 
 
 if __name__ == "__main__":

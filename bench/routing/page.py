@@ -21,14 +21,17 @@ def put(text: str, block: str) -> str:
     return f"{before}{BEGIN}\n{block.strip()}\n{END}{after}"
 
 
-def block(founds: Sequence[Found]) -> str:
-    """Markdown: a section for each set of tiers. No date and no machine: quality does not depend on them."""
+def block(founds: Sequence[Found], picture: str = "") -> str:
+    """Markdown: a section for each set of tiers. No date and no machine: quality does not depend on them. `picture`: a
+    file beside the page.
+    """
     costs = ", ".join(f"{name} {cost.input:g} / {cost.output:g}" for name, cost in COSTS.items())
     head = (
         f"Made by `python -m bench.routing --n {founds[0].n} --seed {founds[0].seed}`. A million tokens in / out cost: "
         f"{costs}."
     )
-    return "\n\n".join([head, *(section(one) for one in founds)])
+    shown = [f"![Quality over cost: the curve, and where each policy lies]({picture})"] if picture else []
+    return "\n\n".join([head, *shown, *(section(one) for one in founds)])
 
 
 def section(found: Found) -> str:

@@ -20,7 +20,7 @@ from stoker.fleet import report
 from stoker.fleet.conductor import Conductor
 from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.keeping import Statistics
-from stoker.fleet.warm import keeper as warm
+from stoker.fleet.warm import statistics as warm
 from stoker.flow import Flow
 from stoker.promotions import Promotions
 from stoker.request.accept.door import Caller, require
@@ -127,7 +127,7 @@ class Admin:
     def _serves(self, now: float) -> list[dict[str, Any]]:
         held = self._looks.statistics()
         kept = self._looks.warm()
-        resident = {one.serve for one in kept.warm} if kept is not None else set()
+        resident = {one.serve: one for one in kept.warm} if kept is not None else {}
         found = report.serves(self._conductor, now)
         for one in found:
             name = one["name"]
@@ -136,6 +136,7 @@ class Admin:
             one["watchdog"] = self._looks.watchdog(name)
             one["totals"] = self._metrics.totals(name)
             one["temperature"] = _temperature(one["state"], held[name].state if name in held else "", name in resident)
+            one["expected"] = (resident[name].why or None) if name in resident else None
         return found
 
     def metrics(self, status: Mapping[str, Any]) -> bytes:
@@ -317,7 +318,7 @@ def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
         "predictions": dict(kept.predictions),
         "models": [
             {"name": one.serve, "how": one.how, "bytes": one.size, "read": one.read, "locked": one.locked,
-             "pinned": one.pinned, "problem": one.problem or None}
+             "pinned": one.pinned, "why": one.why or None, "problem": one.problem or None}
             for one in kept.warm
         ],
     }  # fmt: skip

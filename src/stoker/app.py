@@ -46,6 +46,7 @@ from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.flow import Flow
+from stoker.foresight import Foresight
 from stoker.front import Front
 from stoker.hosting import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.judge import Judge
@@ -172,6 +173,7 @@ class Application:
                 await asyncio.gather(watching, return_exceptions=True)
         finally:
             self.promotions.close()
+            self.foresight.begin(None)
             await self.shadow.close()
             await self.measured.close()
             await self.conductor.close(self._leave_running)
@@ -213,7 +215,10 @@ class Application:
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
-        self.measured = Measured(Path(settings.paths.state), self.conductor.target, self._launch, self.events.note)
+        self.measured = Measured(
+            Path(settings.paths.state), self.conductor.target, self._launch, self.events.note,
+            demoted=self.metrics.routed.demoted_one,
+        )  # fmt: skip
         self.measured.on_known = lambda serve: self._doubt()
         self.promotions.configure(settings.aliases, settings.serves)
         self.flow = Flow(
@@ -235,6 +240,8 @@ class Application:
             Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
         )
         self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
+        self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
+        self.warm.foreseen = self.foresight.wanted
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
@@ -384,6 +391,7 @@ class Application:
             self.measured.begin(None)
             self._grade(None)
             self._classify(None)
+            self._look_ahead(settings, None)
             return
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
@@ -404,6 +412,7 @@ class Application:
                     self.measured.on_ready(name)
         self._grade(routing)
         self._classify(routing)
+        self._look_ahead(settings, routing)
 
     def _grade(self, routing: Routing | None) -> None:
         """Answers are graded as configured; where none is, requests know nothing of it."""
@@ -421,6 +430,15 @@ class Application:
             log.warning("%s", problem)
             self._announce(f"warning: {problem}")
         self._doubted = problem
+
+    def _look_ahead(self, settings: Settings, routing: Routing | None) -> None:
+        """Requests that name a task say what will be wanted, where anything may be brought in ahead of time."""
+        self.foresight.begin(routing)
+        is_wanted = routing is not None and settings.warm.predict and self._warm_bytes > 0
+        self.flow.chooser.foresight = self.foresight if is_wanted else None
+
+    def _foresee(self) -> None:
+        self._cool(self.warm.foresee())
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""
@@ -471,6 +489,8 @@ class Application:
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.promotions.configure(fresh.aliases, fresh.serves)
         self.flow.names = self._names(fresh)
+        if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
+            self._warm_bytes = budget(fresh.warm)
         self._route(fresh, rows)
         self.flow.front_door = fresh.front_door
         self.flow.pictures.policy = fresh.media
@@ -479,8 +499,6 @@ class Application:
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
         self.dog.settings = fresh.watchdog
-        if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
-            self._warm_bytes = budget(fresh.warm)
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows

@@ -74,8 +74,17 @@ class Classifies(Protocol):
         """The class as both decide it, soon. Raises nothing but CancelledError."""
 
 
+class Foresees(Protocol):
+    """Brings in ahead of time what will be wanted."""
+
+    def on_plan(self, plan: Plan) -> None:
+        """A request is planned. Neither waits nor raises."""
+
+
 class Chooser:
-    """`grades`: None as long as nothing is graded; `companion`: as long as no model is asked for classes."""
+    """`grades`: None as long as nothing is graded; `companion`: as long as no model is asked for classes; `foresight`:
+    where nothing is brought in ahead of time.
+    """
 
     def __init__(
         self,
@@ -87,6 +96,7 @@ class Chooser:
     ) -> None:
         self.grades: Grades | None = None
         self.companion: Classifies | None = None
+        self.foresight: Foresees | None = None
         self._chance = chance or random.Random().random
         self._flow = flow
         self._speech = speech
@@ -100,6 +110,8 @@ class Chooser:
         the last of them failed with, or ClientError 403 `no_tier`.
         """
         plan = await self._plan(call, caller, routing, endpoint, top, body)
+        if self.foresight is not None and endpoint.generates:
+            self.foresight.on_plan(plan)
         if routing.router.explore and endpoint.generates:
             plan = explored(plan, routing.router.explore, self._chance())
         grades = self.grades

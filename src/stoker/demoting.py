@@ -29,7 +29,9 @@ _LEFT = {Next.PASSED: "the preflight passes", Next.UNDECIDED: "the preflight was
 
 
 class Demoter:
-    """Owns the preflight that is under way; `close` ends it. `note(kind, serve, text)` tells people."""
+    """Owns the preflight that is under way; `close` ends it. `note(kind, serve, text)` tells people,
+    `count(tier, task_class)` is called for each demotion.
+    """
 
     def __init__(
         self,
@@ -39,12 +41,14 @@ class Demoter:
         prove: Prove = prove,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        count: Callable[[str, str], None] = lambda tier, task_class: None,
     ) -> None:
         self._routing: Routing | None = None
         self._state = state
         self._target = target
         self._note = note
         self._wall = wall
+        self._count = count
         self._kept = Demotions(path_of(state))
         self._demoted = self._kept.read()
         self._rechecks = Rechecks(self._there, prove, self._over, now)
@@ -131,6 +135,7 @@ class Demoter:
         assert self._routing is not None, "it is still meant"
         measured = self._routing.rows[key].at
         self._demoted[key] = Demotion(*key, *mark, measured, checks, self._wall())
+        self._count(*key)
         self._note("demoted", name, f"{_at(key)}: {told(checks)}: `stoker eval calibrate` measures it again")
 
     def _tell(self, name: str, key: Key, why: str) -> None:

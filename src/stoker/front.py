@@ -147,18 +147,25 @@ class Front:
             serve = self.flow.names.resolve(wanted, caller.may_use)
             return self._admin.model(wanted, serve)
         data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
-        if routing is not None:
-            data += [self._admin.task(name) for name in routing.listed if caller.may_choose(name)]
+        data += [self._admin.task(name) for name in self._tasks(caller)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
-    def _ollama(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
-        names = self.flow.names
+    def _tasks(self, caller: Caller) -> list[str]:
+        """Names that ask for a choice, as a list of models shows them."""
+        routing = self.flow.routing
+        return [] if routing is None else [name for name in routing.listed if caller.may_choose(name)]
 
-        def find(name: str) -> Serve:
+    def _ollama(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+        names, routing = self.flow.names, self.flow.routing
+
+        def find(name: str) -> Serve | None:
+            if routing is not None and routing.takes(name) and caller.may_choose(name):
+                return None
             return names.resolve(name, caller.may_use)
 
-        return self._legacy.answer(path, body, names.listed(caller.may_use), find, self._admin.is_up)
+        serves, tasks = names.listed(caller.may_use), self._tasks(caller)
+        return self._legacy.answer(path, body, serves, tasks, find, self._admin.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")

@@ -36,16 +36,23 @@ class Legacy:
             raise ClientError(text, code="legacy_refused", status=410)
 
     def answer(
-        self, path: str, body: bytes, serves: Iterable[tuple[str, Serve]], find: Callable[[str], Serve], is_up: IsUp
+        self,
+        path: str,
+        body: bytes,
+        serves: Iterable[tuple[str, Serve]],
+        tasks: Iterable[str],
+        find: Callable[[str], Serve | None],
+        is_up: IsUp,
     ) -> dict[str, Any]:
-        """One of the paths that are no inference. `serves`: what the caller may use, by each of its names; `find`
-        raises ClientError 404.
+        """One of the paths that are no inference. `serves`: what the caller may use, by each of its names; `tasks`:
+        names that ask for a choice; `find`: None for one of these, raises ClientError 404.
         """
         match path:
             case "/api/version":
                 return listing.version()
             case "/api/tags":
-                return listing.tags(_model(name, serve) for name, serve in serves)
+                models = [*(_model(name, serve) for name, serve in serves), *(_model(name, None) for name in tasks)]
+                return listing.tags(models)
             case "/api/ps":
                 return listing.ps(_model(name, serve) for name, serve in serves if name == serve.name and is_up(serve))
         asked = loose(body)
@@ -58,12 +65,16 @@ class Legacy:
 IsUp = Callable[[Serve], bool]
 
 
-def _model(name: str, serve: Serve) -> listing.Model:
-    """What is known without asking the engine."""
+def _model(name: str, serve: Serve | None) -> listing.Model:
+    """What is known without asking the engine. Without a serve: each request has one chosen."""
+    model: listing.Model = {
+        "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
+        "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,
+    }  # fmt: skip
+    if serve is None:
+        return model
     can = ["completion", "tools"] if serve.dialects - {Dialect.EMBEDDINGS, Dialect.RERANK} else []
     can += ["vision"] * ("image" in serve.modalities) + ["thinking"] * bool(serve.tuning.thinking)
     can += ["embedding"] * (Dialect.EMBEDDINGS in serve.dialects)
-    return {
-        "name": name, "size": None, "modified_at": None, "digest": None, "context": serve.context, "family": None,
-        "parameters": None, "quantization": serve.tuning.quantization, "capabilities": can, "expires_at": None,
-    }  # fmt: skip
+    model["context"], model["quantization"], model["capabilities"] = serve.context, serve.tuning.quantization, can
+    return model

@@ -49,7 +49,9 @@ class Measured:
         launch: Callable[[Serve], str],
         note: Callable[[str, str, str], None] = lambda kind, serve, text: None,
         demoter: Demoter | None = None,
+        demoted: Callable[[str, str], None] = lambda tier, task_class: None,
     ) -> None:
+        """`demoted(tier, task_class)` is called for each demotion."""
         self.routing: Routing | None = None
         self._state = state
         self._target = target
@@ -61,7 +63,7 @@ class Measured:
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._path = state / "fingerprints.json"
         self._last = self._read()
-        self._demoter = demoter or Demoter(state, target, note)
+        self._demoter = demoter or Demoter(state, target, note, count=demoted)
 
     def begin(self, routing: Routing | None) -> None:
         """Another configuration: what is known of serves that are started as before still counts."""

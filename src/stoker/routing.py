@@ -13,7 +13,7 @@ import msgspec
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
-from stoker.domain.routing import AUTO, Router, listed
+from stoker.domain.routing import Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
@@ -95,8 +95,7 @@ class Routing:
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = frozenset(router.known)
-        self._names = {AUTO: "", **{f"{AUTO}:{name}": name for name in router.known}}
-        self._names |= {alias: self._names[meant] for alias, meant in router.aliases.items()}
+        self._names = router.names
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -113,7 +112,7 @@ class Routing:
     @property
     def listed(self) -> tuple[str, ...]:
         """Those that a list of models shows: `auto`, and what the operator calls it."""
-        return AUTO, *self.router.aliases
+        return self.router.listed
 
     def takes(self, model: str) -> bool:
         return model in self._names

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from random import Random
+from xml.etree import ElementTree
 
+import msgspec
 import pytest
-from bench.routing import answers, cloud, curve, figures, page, paired, policies, report, resample
+from bench import machine
+from bench.routing import __main__ as command
+from bench.routing import answers, cloud, curve, figures, page, paired, picture, policies, report, resample
 from bench.routing.asking import Cell
 from bench.routing.curve import Point
 from bench.routing.policies import Pair
@@ -14,11 +20,13 @@ from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.tier import Row, Verdict
+from stoker.measure import plots
 from stoker.measure.suites.grade import judged
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.translate import READ_ANSWER
 
 TIERS = ("spark", "cloud")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def cell(tier: str, passed: bool, task_class: str = "chat", found: str = "chat") -> Cell:
@@ -156,6 +164,64 @@ def test_the_page_keeps_what_stands_around_the_marks() -> None:
 
 
 # -- fixtures and the cloud --------------------------------------------------------------------------------------------
+
+
+def saved(tmp_path: Path) -> Path:
+    """The JSON of a run of four fixtures."""
+    found = figures.found(EASY + HARD, ROWS, TIERS, seed=1, times=50)
+    path = tmp_path / "run.json"
+    path.write_bytes(msgspec.json.encode(command.Document(machine.facts(), [found])))
+    return path
+
+
+def drawn(path: Path) -> ElementTree.Element:
+    return ElementTree.fromstring(path.read_text())
+
+
+def test_the_page_and_its_picture_are_made_again_from_a_saved_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "page.md"
+    assert command.main(["--from", str(saved(tmp_path)), "--page", str(target)]) == 1, "four fixtures are too few"
+    text = target.read_text()
+    assert "![Quality over cost: the curve, and where each policy lies](page.svg)" in text
+    assert "always spark" in capsys.readouterr().out
+    assert drawn(target.with_suffix(".svg")).tag == f"{SVG}svg"
+    first = target.with_suffix(".svg").read_text()
+    command.main(["--from", str(saved(tmp_path)), "--page", str(target)])
+    assert (target.read_text(), target.with_suffix(".svg").read_text()) == (text, first), "twice is the same"
+
+
+def test_the_picture_has_each_policy_at_its_cost_and_quality(tmp_path: Path) -> None:
+    target = tmp_path / "page.md"
+    command.main(["--from", str(saved(tmp_path)), "--page", str(target)])
+    told = {title.text for title in drawn(target.with_suffix(".svg")).iter(f"{SVG}title")}
+    assert told == {
+        "always spark: 50 at 1000", "always cloud: 75 at 9000", "oracle: 100 at 5000",
+        "best per class, by the suites: 100 at 5000", "routed: auto: 100 at 5000", "routed: auto:CLASS: 100 at 5000",
+        "spark or cloud by chance, at the cost of auto: 62.5 at 5000",
+        "spark or cloud by chance, at the cost of auto:CLASS: 62.5 at 5000",
+    }  # fmt: skip
+
+
+def test_dearer_is_further_right_and_better_is_higher_in_the_picture() -> None:
+    marks = [plots.Mark("cheap", 1.0, 50.0, "square", 0), plots.Mark("dear", 8.0, 75.0, "square", 1)]
+    text = plots.field([(plots.Line("", [plots.Point(1.0, 50.0), plots.Point(8.0, 75.0)]), 0)], marks, "x", "y", 40.0)
+    (x, y), (u, v) = re.findall(r"translate\(([\d.]+) ([\d.]+)\)\" d", text)
+    assert (float(x) < float(u), float(y) > float(v)) == (True, True)
+    assert f'points="{x},{y} {u},{v}"' in text, "a curve and a mark of the same figures meet"
+    assert [f">{label}<" in text for label in ("40", "55", "70", "85", "100")] == [True] * 5
+
+
+def test_a_mix_by_chance_is_straight_over_cost_between_its_ends() -> None:
+    points = picture._points([Point(0.0, 0.5, 1.0), Point(1.0, 0.9, 9.0)])
+    assert (points[0].x, points[-1].x) == (1.0, 9.0)
+    assert [point.y for point in points] == pytest.approx([50 + 5 * (point.x - 1) for point in points])
+
+
+def test_round_numbers_of_an_axis_lie_between_its_ends() -> None:
+    assert plots.round_numbers(0.0057, 0.61) == pytest.approx([0.01, 0.02, 0.05, 0.1, 0.2, 0.5])
+    assert plots.round_numbers(1.0, 10.0) == [1.0, 2.0, 5.0, 10.0]
 
 
 def test_no_fixture_of_the_paired_set_is_in_the_suites_or_there_twice() -> None:

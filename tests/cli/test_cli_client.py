@@ -64,6 +64,52 @@ def full(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+ROUTED = """
+[router]
+cloud_classes = ["planning"]
+
+[alias]
+planner = "auto:planning"
+"team/any" = "auto"
+
+[[serve]]
+name = "small"
+base_url = "http://10.0.0.7:30000/v1"
+context = 32768
+dialects = ["chat"]
+modalities = ["text", "image"]
+
+[[serve]]
+name = "large"
+base_url = "http://10.0.0.7:30001/v1"
+context = 131072
+dialects = ["chat", "messages"]
+
+[[serve]]
+name = "far"
+base_url = "http://10.0.0.7:30002/v1"
+context = 8192
+dialects = ["chat"]
+
+[[tier]]
+name = "small"
+serve = "small"
+classes = ["chat"]
+
+[[tier]]
+name = "large"
+serve = "large"
+"""
+
+
+@pytest.fixture
+def routed(home: Path) -> Path:
+    """Two tiers, one of them for `chat` only, and a serve that is no tier."""
+    path = home / "work" / "stoker.toml"
+    path.write_text(ROUTED)
+    return path
+
+
 @pytest.fixture
 def bare(home: Path) -> Path:
     """One serve of which nothing is known, and no keys."""
@@ -330,3 +376,46 @@ def test_the_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) ->
     made = script["page"]()
     assert made == script["PAGE"].read_text(encoding="utf-8"), "run: python scripts/clients_page.py"
     assert SECRET not in made
+
+
+@pytest.mark.parametrize(
+    ("name", "ceiling", "modalities", "translated"),
+    [
+        ("auto", 32768, ["text"], True),
+        ("team/any", 32768, ["text"], True),
+        ("auto:chat", 32768, ["text"], True),
+        ("auto:planning", 131072, ["text"], False),
+        ("planner", 131072, ["text"], False),
+    ],
+)
+def test_a_name_that_asks_for_a_choice_is_told_what_every_tier_of_its_class_holds_to(
+    routed: Path, capsys: Captured, name: str, ceiling: int, modalities: list[str], translated: bool
+) -> None:
+    found = document(capsys, "claude-code", "--model", name)
+    assert (found["serve"], found["context_ceiling"], found["modalities"]) == (None, ceiling, modalities)
+    assert found["translated"] is translated
+    assert f"# model        {found['model']}\n" in spoken(capsys, "claude-code", "--model", name)
+
+
+def test_a_client_that_wants_plain_names_is_told_the_plain_one_of_a_task(routed: Path, capsys: Captured) -> None:
+    [plain, *_] = [name for name, client in CLIENTS.items() if client.plain_names]
+    assert document(capsys, plain, "--model", "team/any")["model"] == "auto"
+    assert document(capsys, plain, "--model", "planner")["model"] == "planner"
+
+
+def test_names_that_ask_for_a_choice_are_among_those_that_are_known(routed: Path, capsys: Captured) -> None:
+    assert run(["client", "curl", "--model", "plannr"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean 'planner'?" in said
+    assert "auto, planner, team/any" in said
+    assert run(["client", "curl", "--model", "auto:nothing"]) == 2
+
+
+def test_without_tiers_nothing_asks_for_a_choice(bare: Path, capsys: Captured) -> None:
+    assert run(["client", "curl", "--model", "auto"]) == 2
+    assert "there is no model 'auto'" in capsys.readouterr().err
+
+
+def spoken(capsys: Captured, *words: str) -> str:
+    assert run(["client", *words]) == 0
+    return capsys.readouterr().out

@@ -46,6 +46,17 @@ def test_an_abstract_serve_is_not_offered(config: Path) -> None:
     assert complete("b") == ["b"]
 
 
+def test_models_are_completed_with_what_asks_for_a_choice(config: Path) -> None:
+    def models(incomplete: str) -> list[str]:
+        return options.model_names(SimpleNamespace(params={"config": None}), incomplete)  # type: ignore[arg-type]
+
+    assert models("") == ["fast", "slow", "odd"]
+    aliases = '[alias]\nplanner = "auto:planning"\nmain = "fast"\nany = { serve = "auto" }\n'
+    config.write_text(f"{config.read_text()}\n{aliases}{ROUTED}")
+    assert models("") == ["fast", "slow", "odd", "auto", "planner", "any"]
+    assert models("a") == ["auto", "any"]
+
+
 ROUTED = """
 [router.class.contracts]
 words = ["clause"]

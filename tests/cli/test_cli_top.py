@@ -48,6 +48,11 @@ def test_a_serve_shows_state_health_temperature_load_and_memory() -> None:
     )
 
 
+def test_what_is_warm_because_it_is_expected_next_says_why() -> None:
+    text = drawn(status(serve_status("fast", temperature="warm", expected="rule")))
+    assert row(text, "fast").startswith("fast | stopped | - | warm, rule | gpu0 |")
+
+
 def test_what_nobody_knows_is_a_dash() -> None:
     assert (
         row(drawn(status(serve_status("fast"))), "fast")

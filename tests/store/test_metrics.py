@@ -258,6 +258,7 @@ def full() -> Metrics:
     metrics.routed.clouds = (Cost(3.0, 15.0),)
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
     metrics.routed.graded_one("chat", "cheap", "pass")
+    metrics.routed.demoted_one("cheap", "chat")
     metrics.routed.ungraded["queue_full"] += 1
     metrics.routed.classifier["busy"] += 1
     return metrics
@@ -286,6 +287,15 @@ def test_a_routed_request_counts_by_its_class_and_the_tier_that_answered() -> No
     assert value(samples, "stoker_routed_requests_total", task="chat", tier="dear", outcome="served") == 1
     assert value(samples, "stoker_routed_requests_total", task="planning", tier="none", outcome="refused") == 1
     assert sum(samples["stoker_routed_requests_total"].values()) == 3, "who names a model is not routed"
+
+
+def test_a_demotion_counts_by_class_and_tier() -> None:
+    metrics = Metrics()
+    for tier, task in (("cheap", "chat"), ("cheap", "chat"), ("cheap", "planning")):
+        metrics.routed.demoted_one(tier, task)
+    samples = scrape(metrics)
+    assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="chat") == 2
+    assert value(samples, "stoker_tier_demotions_total", tier="cheap", task="planning") == 1
 
 
 def test_each_tier_that_was_tried_counts_with_what_came_of_it_what_was_found_and_what_it_cost() -> None:

@@ -78,6 +78,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
     driver: str = ""
     temperature: str | None = None
     """`hot`, `asleep`, `warm`, `cold`; None: unknown."""
+    expected: str | None = None
+    """Why it is kept warm, where it is expected next: `rule`, `pattern`, `frequency`."""
     measured: int | None = None
     measured_by: str | None = None
     parked: str | None = None

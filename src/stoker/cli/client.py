@@ -11,6 +11,7 @@ from stoker.cli.failure import UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
+    from stoker.domain.serve import Serve
 
 _COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
 
@@ -37,8 +38,8 @@ def client(
         typer.Option(
             "--model",
             metavar="M",
-            help="Model id: a serve or one of its other names. Default: the first production serve.",
-            autocompletion=options.serve_names,
+            help="Model id: any name of a serve, `auto`, `auto:CLASS`, an alias. Default: the first production serve.",
+            autocompletion=options.model_names,
             show_default=False,
         ),
     ] = None,
@@ -71,9 +72,9 @@ def client(
         raise UsageError(f"there is no client '{name}'{facts.nearest(name, list(CLIENTS))}", code="unknown_client")
     given = None if base_url is None else facts.read_root(base_url)
     settings = _settings(config)
-    serve, asked = facts.choose(settings.serves, model, settings.source or "the demo")
+    serve, asked, is_task = _model(settings, model)
     root = given or facts.root_of(settings.front_door)
-    told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env))
+    told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
     notes = [*facts.cautions(settings.front_door, root), fill.shortage(wanted, told)]
     if json:
@@ -83,6 +84,17 @@ def client(
     for note in notes:
         if note:
             terminal.note(f"stoker: {note}")
+
+
+def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
+    """A serve, the id to ask for, and whether that asks for a choice. Raises UsageError."""
+    from stoker.cli.clients import facts
+
+    router = settings.router
+    if router is not None and wanted is not None and (found := facts.shared(router, settings.serves, wanted)):
+        return found, wanted, True
+    tasks = router.listed if router is not None else ()
+    return *facts.choose(settings.serves, wanted, settings.source or "the demo", tasks), False
 
 
 def _list(json: bool) -> None:

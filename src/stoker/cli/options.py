@@ -51,6 +51,24 @@ def serve_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching([t.get("name") for t in tables if not t.get("abstract")], incomplete)
 
 
+def model_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Serves, and what asks for a choice: `auto` where there are tiers, and aliases of tasks."""
+    document = _document(context)
+    if not _listed(document.get("tier")):
+        return serve_names(context, incomplete)
+    aliases = document.get("alias")
+    tasks = [name for name, told in aliases.items() if _is_task(told)] if isinstance(aliases, dict) else []
+    return [*serve_names(context, incomplete), *_matching(["auto", *tasks], incomplete)]
+
+
+def _is_task(told: object) -> bool:
+    """`"auto:CLASS"`, or a table with that as its `serve`."""
+    from stoker.domain.routing import is_reserved
+
+    target = told.get("serve") if isinstance(told, dict) else told
+    return isinstance(target, str) and is_reserved(target)
+
+
 def tier_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of configured tiers, in their order."""
     return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)

@@ -135,7 +135,7 @@ def _serves(now: Status, before: Status | None, elapsed: float, wall: float, wid
             serve.name,
             terminal.styled(serve.state if not serve.parked else "parked"),
             _health(serve, wall),
-            serve.temperature or figures.UNKNOWN,
+            _where(serve),
             serve.slot or figures.UNKNOWN,
             f"{serve.in_flight}/{serve.max_active}",
             str(serve.queued),
@@ -146,6 +146,13 @@ def _serves(now: Status, before: Status | None, elapsed: float, wall: float, wid
         )
         drawn.add_row(*(cell for column, cell in zip(columns, cells, strict=True) if column in shown))
     return drawn
+
+
+def _where(serve: ServeStatus) -> str:
+    """And, where it is warm because it is expected next, why."""
+    if serve.temperature is None:
+        return figures.UNKNOWN
+    return f"{serve.temperature}, {serve.expected}" if serve.expected else serve.temperature
 
 
 def _health(serve: ServeStatus, wall: float) -> Text:

@@ -96,6 +96,17 @@ class Router(msgspec.Struct, frozen=True):
         own = () if self.classifier is None else (self.classifier.serve,)
         return tuple(dict.fromkeys((*(tier.serve for tier in self.tiers), *own)))
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Every model name that asks for a choice, and the class that it declares; empty: none."""
+        names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self.known}}
+        return names | {alias: names[meant] for alias, meant in self.aliases.items()}
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Those that a list of models shows: `auto`, and what the operator calls it."""
+        return AUTO, *self.aliases
+
     def specialist(self, task_class: str) -> str | None:
         """The tier that is recommended for a class."""
         return next((one.tier for one in self.classes if one.name == task_class), None)

@@ -1,4 +1,6 @@
-"""Small plots as SVG text. Pure. Colours are the page's own (classes `s0`, `s1`, ...), so they follow its theme."""
+"""Small plots as SVG text. Pure. Colours are the page's own (classes `s0`, `s1`, ...), so they follow its theme:
+`STYLE` has the rules, `LIGHT` and `DARK` the colours; `--soft` and `--rule` are for the page to say.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,28 @@ from typing import NamedTuple
 WIDTH, HEIGHT = 520, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 14, 44
 _TICKS = 5
+_LIGHT = ("#2563c9", "#d4661a", "#2f8f5b", "#8a4fc0", "#b3324b", "#0f8a96", "#96791a", "#5c6675")
+_DARK = ("#6ea4ff", "#f2a05e", "#67c893", "#bd92ee", "#ef7d92", "#5cc6d0", "#d6ba5c", "#a4aebd")
+LIGHT, DARK = (" ".join(f"--c{n}: {colour};" for n, colour in enumerate(row)) for row in (_LIGHT, _DARK))
+STYLE = """.axis { font-size: 11.5px; fill: var(--soft); font-variant-numeric: tabular-nums; }
+.name { font-size: 12px; fill: var(--soft); }
+.grid { stroke: var(--rule); }
+.line { fill: none; stroke-width: 2; }
+.whisker { stroke-width: 6; opacity: 0.25; }
+.bar { stroke: none; }
+.mark { fill: none; stroke: var(--c); stroke-width: 2.2; }
+.s0 { --c: var(--c0); } .s1 { --c: var(--c1); } .s2 { --c: var(--c2); } .s3 { --c: var(--c3); }
+.s4 { --c: var(--c4); } .s5 { --c: var(--c5); } .s6 { --c: var(--c6); } .s7 { --c: var(--c7); }
+.line, .whisker { stroke: var(--c); } .dot, .bar { fill: var(--c); }
+"""
+SHAPES = {
+    "circle": "M6.5 0A6.5 6.5 0 1 1 -6.5 0A6.5 6.5 0 1 1 6.5 0Z",
+    "diamond": "M0 -5.5L5.5 0L0 5.5L-5.5 0Z",
+    "square": "M-4 -4H4V4H-4Z",
+    "cross": "M-4 -4L4 4M-4 4L4 -4",
+    "triangle": "M0 -5L5 4H-5Z",
+}
+"""Paths around a point, for `Mark`: outlines, so that two at one place are both seen."""
 
 
 class Point(NamedTuple):
@@ -24,6 +48,16 @@ class Line(NamedTuple):
     name: str
     points: Sequence[Point]
     is_dashed: bool = False
+
+
+class Mark(NamedTuple):
+    """A point that stands for itself."""
+
+    name: str
+    x: float
+    y: float
+    shape: str
+    colour: int
 
 
 class _Scale(NamedTuple):
@@ -55,6 +89,36 @@ def lines(series: Sequence[Line], x_name: str, y_name: str) -> str:
     for number, line in enumerate(series):
         parts.append(_path(line, number, across, up))
     return _svg(parts, f"{y_name} by {x_name}")
+
+
+def field(curves: Sequence[tuple[Line, int]], marks: Sequence[Mark], x_name: str, y_name: str, low: float) -> str:
+    """Curves without dots, each with its colour, and marks over them; over a doubling x axis, from `low` up to 100.
+    A straight line between two points of a curve is one of the plot, and not of the figures.
+    """
+    xs = [point.x for line, _ in curves for point in line.points] + [mark.x for mark in marks]
+    across = _Scale(min(xs), max(xs), _LEFT + 14, WIDTH - _RIGHT - 14, is_log=True)
+    up = _Scale(low, 100.0, HEIGHT - _BOTTOM, _TOP + 6)
+    parts = [_grid(up), *(_label_x(across.at(x), short(x)) for x in round_numbers(min(xs), max(xs)))]
+    parts.append(_names(x_name, y_name))
+    parts += [_polyline(line, colour, across, up) for line, colour in curves]
+    parts += [symbol(mark.shape, mark.colour, across.at(mark.x), up.at(mark.y), _told(mark)) for mark in marks]
+    return _svg(parts, f"{y_name} by {x_name}")
+
+
+def symbol(shape: str, colour: int, x: float, y: float, title: str = "") -> str:
+    """One of SHAPES."""
+    told = f"<title>{html.escape(title)}</title>" if title else ""
+    return f'<path class="mark s{colour % 8}" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[shape]}">{told}</path>'
+
+
+def _told(mark: Mark) -> str:
+    return f"{mark.name}: {short(mark.y)} at {short(mark.x)}"
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times the powers of ten that lie between."""
+    sizes = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0**size for size in sizes for step in (1, 2, 5) if low <= step * 10.0**size <= high]
 
 
 def histogram(values: Sequence[Sequence[float]], x_name: str, bins: int = 24) -> str:
@@ -115,7 +179,7 @@ def short(value: float) -> str:
 
 
 def _grid(up: _Scale) -> str:
-    marks = [up.high * n / (_TICKS - 1) for n in range(_TICKS)]
+    marks = [up.low + (up.high - up.low) * n / (_TICKS - 1) for n in range(_TICKS)]
     return "".join(
         f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{up.at(mark):.1f}" y2="{up.at(mark):.1f}"/>'
         f'<text class="axis" x="{_LEFT - 8}" y="{up.at(mark) + 4:.1f}" text-anchor="end">{short(mark)}</text>'
@@ -140,8 +204,7 @@ def _names(x_name: str, y_name: str) -> str:
 def _path(line: Line, number: int, across: _Scale, up: _Scale) -> str:
     colour = f"s{number % 8}"
     at = [(across.at(point.x), up.at(point.y), point) for point in line.points]
-    dashed = ' stroke-dasharray="5 4"' if line.is_dashed else ""
-    parts = [f'<polyline class="line {colour}"{dashed} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y, _ in at)}"/>']
+    parts = [_polyline(line, number, across, up)]
     for x, y, point in at:
         if point.low is not None and point.high is not None and point.high > point.low:
             parts.append(
@@ -151,6 +214,12 @@ def _path(line: Line, number: int, across: _Scale, up: _Scale) -> str:
         title = f"{html.escape(line.name)}: {short(point.y)} at {point.x:g}"
         parts.append(f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{title}</title></circle>')
     return "".join(parts)
+
+
+def _polyline(line: Line, number: int, across: _Scale, up: _Scale) -> str:
+    dashed = ' stroke-dasharray="5 4"' if line.is_dashed else ""
+    at = " ".join(f"{across.at(point.x):.1f},{up.at(point.y):.1f}" for point in line.points)
+    return f'<polyline class="line s{number % 8}"{dashed} points="{at}"/>'
 
 
 def _thinned(xs: Sequence[float]) -> Sequence[float]:

@@ -36,6 +36,9 @@ def page(runs: Sequence[Run], comparison: Comparison | None = None) -> str:
     title = f"Benchmark of {first.subject.serve}"
     return TEMPLATE.substitute(
         title=html.escape(title),
+        style=plots.STYLE,
+        light=plots.LIGHT,
+        dark=plots.DARK,
         when=datetime.datetime.fromtimestamp(first.at, datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         model=html.escape(first.subject.model),
         tiles=_tiles(first),

@@ -33,6 +33,8 @@ class RoutedCounts:
         """Drawn to be graded, and dropped: by reason, a word of ours."""
         self.classifier: Counter[str] = Counter()
         """Times that a model was to tell the class, by what came of it: words of ours."""
+        self.demoted: Counter[tuple[str, str]] = Counter()
+        """By class and tier."""
         self.judging = 0.0
         """What grading cost."""
 
@@ -52,6 +54,9 @@ class RoutedCounts:
 
     def graded_one(self, task: str, tier: str, word: str) -> None:
         self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1
+
+    def demoted_one(self, tier: str, task: str) -> None:
+        self.demoted[self._tasks.label(task), self._tiers.label(tier)] += 1
 
     def _attempt(self, attempt: Attempt) -> None:
         tier = self._tiers.label(attempt.tier)

@@ -43,6 +43,12 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
         ("tier",),
         (((tier,), cost) for tier, cost in list(counts.cost.items())),
     )
+    yield counter(
+        "stoker_tier_demotions",
+        "Times that a tier was demoted: its preflight failed after an alarm.",
+        ("task", "tier"),
+        list(counts.demoted.items()),
+    )
     for name, text, value in (
         ("stoker_routed_cost_saved", "What answers cost less than the dearest cloud tier would have.", counts.saved),
         ("stoker_routed_cost_overspent", "What answers cost more than it would have.", counts.overspent),

@@ -22,7 +22,9 @@ from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
 from stoker.fleet.warm import residency
 from stoker.fleet.warm.holder import Wanted
-from stoker.fleet.warm.keeper import Keeper, Statistics, next_pause
+from stoker.fleet.warm.keeper import Keeper, next_pause
+from stoker.fleet.warm.predict import Idea, Why
+from stoker.fleet.warm.statistics import Statistics
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -81,6 +83,11 @@ def serve(name: str, path: str, **fields: Any) -> Serve:
 def read(keeper: Keeper) -> dict[str, int | None]:
     """Bytes that the holder brought in, by serve."""
     return {one.serve: one.read for one in keeper.statistics().warm}
+
+
+def why(keeper: Keeper) -> dict[str, str]:
+    """What has it expected, by serve."""
+    return {one.serve: one.why for one in keeper.statistics().warm}
 
 
 def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Story], None], write: Write) -> None:
@@ -147,6 +154,58 @@ def test_slots_are_predicted_apart(tell: Callable[[Story], None], write: Write) 
             keeper.started(b)
             assert keeper.statistics().predictions == {"hit": 0, "miss": 0, "none": 1}
             await until(lambda: read(keeper) == {"a": MIB})
+
+    tell(story)
+
+
+def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
+    tell: Callable[[Story], None], write: Write
+) -> None:
+    async def story() -> None:
+        a, b, c, d = (serve(name, write(f"{name}.gguf", MIB)) for name in "abcd")
+        foreseen: list[Idea] = []
+        async with kept(a, b, c, d, budget=2 * MIB) as keeper:
+            keeper.foreseen = lambda: foreseen
+            for before, after in ((d, a), (a, b)):
+                keeper.left(before)
+                keeper.started(after)
+            assert why(keeper) == {"d": "", "a": "frequency"}, "d is there because it was used"
+            foreseen += [("c", Why.RULE), ("b", Why.PATTERN), ("cloud", Why.PATTERN)]
+            assert keeper.foresee() == ()
+            assert why(keeper) == {"c": "rule", "a": "frequency"}, "b is in the slot, and the cloud in none"
+            await until(lambda: read(keeper) == {"c": MIB, "a": MIB})
+            keeper.left(b)
+            keeper.started(c)
+            assert keeper.statistics().predictions == {"hit": 1, "miss": 0, "none": 1}
+            assert why(keeper)["b"] == "pattern"
+
+    tell(story)
+
+
+def test_a_sleeper_is_ended_for_what_is_foreseen(tell: Callable[[Story], None], write: Write) -> None:
+    async def story() -> None:
+        a, s = serve("a", write("a.gguf", MIB)), serve("s", "org/s")
+        async with kept(a, s, budget=MIB) as keeper:
+            keeper.foreseen = lambda: [("a", Why.RULE)]
+            keeper.left(s, asleep=MIB)
+            assert keeper.foresee() == ("s",)
+
+    tell(story)
+
+
+def test_without_prediction_nothing_is_foreseen_and_a_reload_turns_it_on(
+    tell: Callable[[Story], None], write: Write
+) -> None:
+    async def story() -> None:
+        a = serve("a", write("a.gguf", MIB))
+        async with kept(a, predict=False) as keeper:
+            keeper.foreseen = lambda: [("a", Why.RULE)]
+            keeper.foresee()
+            assert why(keeper) == {}
+            keeper.reload(MIB, (a,), predict=True)
+            assert why(keeper) == {"a": "rule"}
+            keeper.reload(MIB, (a,), predict=False)
+            assert why(keeper) == {"a": ""}
 
     tell(story)
 

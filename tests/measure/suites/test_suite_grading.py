@@ -18,7 +18,19 @@ from stoker.measure.suites import check as kinds
 from stoker.measure.suites import grade as grading
 from stoker.measure.suites.code import Broken
 from stoker.measure.suites.fixture import Fixture, digest
-from stoker.measure.suites.grade import Graded, Outcome, Progress, asker, from_lines, grades, lines, rows
+from stoker.measure.suites.grade import (
+    TOO_LONG,
+    Graded,
+    Outcome,
+    Progress,
+    asker,
+    from_lines,
+    gaps,
+    grades,
+    lines,
+    rows,
+)
+from stoker.measure.suites.left import Left
 from stoker.measure.suites.spoken import Grade
 from stoker.measure.talk import Heard, Talk
 from stoker.measure.timing import Timed
@@ -193,3 +205,97 @@ def test_settings_give_way_to_the_fixture() -> None:
     own = Fixture("a", "chat", {"messages": [], "temperature": 1}, kinds.Copy("yes"))
     asyncio.run(asker(Listening(), {"temperature": 0, "top_p": 0.5})(own))  # type: ignore[arg-type]
     assert sent == [{"temperature": 1, "top_p": 0.5, "stream": False, "messages": []}]
+
+
+# -- what gave no sample ----------------------------------------------------------------------------------------------
+
+
+def refused(status: int, body: object) -> Heard:
+    return Heard(Timed(0.0, 10.0, 11.0, status=status, failure=f"http_{status}"), Answer("", ""), body, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (400, {"error": {"code": "context_length_exceeded", "message": "m"}}, TOO_LONG),
+        (400, {"error": {"code": 400, "type": "exceed_context_size_error", "message": "m"}}, TOO_LONG),
+        (400, {"error": {"code": 400, "message": "This model's maximum context length is 2048 tokens."}}, TOO_LONG),
+        (400, {"error": {"code": "bad_request", "message": "m"}}, "http_400 bad_request"),
+        (400, {"error": {"code": 400, "message": "my secret question"}}, "http_400"),
+        (503, {"error": {"code": "queue_full"}}, "http_503 queue_full"),
+        (503, {"error": {"code": "x", "message": "maximum context length"}}, "http_503 x"),
+        (502, "<html>", "http_502"),
+        (502, {"error": "no"}, "http_502"),
+    ],
+)
+def test_a_refusal_is_told_by_the_servers_code_and_too_long_in_one_word(status: int, body: object, told: str) -> None:
+    (one,) = graded(Model(lambda at: refused(status, body)), fixtures(1))
+    assert (one.outcome, one.told) == (Outcome.UNANSWERED, told)
+
+
+def test_a_gap_says_of_each_class_how_many_gave_no_sample_and_why_most_of_them() -> None:
+    long = refused(400, {"error": {"code": "context_length_exceeded"}})
+    own = [*fixtures(9, "review"), *fixtures(9, "chat"), *fixtures(9, "planning")]
+
+    def answer(name: str, at: int) -> Heard:
+        if name == "review":
+            return long
+        return heard("", failure="timeout") if name == "chat" and at == 1 else heard("yes")
+
+    async def ask(fixture: Fixture) -> Heard:
+        return answer(fixture.task_class, int(fixture.id.rpartition("-")[2]))
+
+    found = asyncio.run(grades(own, ask))
+    assert gaps(found) == [
+        ("chat", 8, 1, "timeout", "chat-1"),
+        ("review", 0, 3, TOO_LONG, "review-0"),
+    ]
+
+
+# -- how much is left -------------------------------------------------------------------------------------------------
+
+
+def told(
+    left: Left, name: str, seconds: float, verdict: stats.Verdict = stats.Verdict.UNDECIDED, new: bool = True
+) -> None:
+    one = Graded("id", "digest", name, Outcome.PASSED)
+    left.on_graded(Progress(one, new, 1, 1, 10, verdict), seconds)
+
+
+def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times_the_others() -> None:
+    left = Left({"chat": 10, "review": 20})
+    assert (left.seconds, left.share) == (None, 0.0)
+    told(left, "chat", 1.0)
+    assert left.seconds == 1.0 * 9 + 1.0 * 20
+    told(left, "chat", 2.0)
+    told(left, "chat", 600.0)
+    assert left.seconds == 2.0 * 7 + 2.0 * 20, "one slow answer says little of the next"
+    told(left, "chat", 2.0, stats.Verdict.ALLOW)
+    assert left.seconds == 2.0 * 20, "a class that is decided has no rest"
+    assert left.share == pytest.approx(10 / 30)
+    told(left, "review", 10.0)
+    assert left.seconds == 10.0 * 19, "the others' pace is not this one's"
+
+
+def test_a_class_that_was_given_up_has_no_rest_once_the_next_one_is_asked() -> None:
+    left = Left({"chat": 60, "review": 20})
+    for _ in range(3):
+        told(left, "chat", 1.0)
+    told(left, "review", 1.0)
+    assert left.seconds == 19.0
+
+
+def test_what_an_earlier_run_asked_is_done_and_says_nothing_of_the_pace() -> None:
+    left = Left({"chat": 10})
+    for _ in range(4):
+        told(left, "chat", 0.0, new=False)
+    assert (left.seconds, left.share) == (None, pytest.approx(0.4))
+    told(left, "chat", 3.0)
+    assert left.seconds == 15.0
+
+
+def test_at_the_end_nothing_is_left() -> None:
+    left = Left({"chat": 2})
+    told(left, "chat", 1.0)
+    told(left, "chat", 1.0)
+    assert (left.seconds, left.share) == (0.0, 1.0)

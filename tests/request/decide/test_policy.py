@@ -17,6 +17,7 @@ BIG = Tier("big", "large")
 CLOUD = Tier("cloud", "cloud", cloud=True, verify=Verify.OFF)
 ALLOWED = Standing(Verdict.ALLOW, "allowed: 30 of 30 passed", is_proved=True)
 TRUSTED = Standing(Verdict.ALLOW, "trusted, not measured")
+EXPECTED = Standing(Verdict.VERIFY, "allowed, and to be looked at once it is loaded", is_expected=True)
 DOUBTED = Standing(Verdict.VERIFY, "not measured at chat")
 DENIED = Standing(Verdict.DENY, "denied: 3 of 40 passed")
 IS = Fingerprint("i", "e")
@@ -44,6 +45,27 @@ def test_who_has_proved_good_enough_goes_before_who_is_cheaper_and_has_not() -> 
 def test_who_needs_another_model_to_leave_goes_behind_who_does_not_whatever_it_costs() -> None:
     assert names(Look(LOCAL, ALLOWED, displaces=True), Look(CLOUD, ALLOWED, cost=1.0)) == ["cloud", "local"]
     assert names(Look(LOCAL, ALLOWED, is_loaded=False), Look(CLOUD, ALLOWED, cost=1.0)) == ["local", "cloud"]
+
+
+def test_who_was_passed_over_only_because_its_model_is_not_loaded_is_wanted_ahead() -> None:
+    away, cloud = Look(LOCAL, EXPECTED, is_loaded=False, displaces=True), Look(CLOUD, ALLOWED, cost=1.0)
+    assert (names(away, cloud), plan(CHAT, (away, cloud)).ahead) == (["cloud", "local"], LOCAL)
+    beside = away._replace(displaces=False)
+    assert (names(beside, cloud), plan(CHAT, (beside, cloud)).ahead) == (["cloud", "local"], LOCAL)
+    assert plan(CHAT, (Look(LOCAL, ALLOWED), cloud)).ahead is None, "it is there"
+    assert plan(CHAT, (away, Look(BIG, DOUBTED, is_loaded=False, displaces=True))).ahead is None, "it goes first"
+    assert plan(CHAT, (away._replace(standing=DOUBTED), cloud)).ahead is None, "it would not go first if it were there"
+    dearer = Look(BIG, EXPECTED, is_loaded=False, displaces=True, cost=1.0)
+    assert plan(CHAT, (Look(LOCAL, ALLOWED), dearer)).ahead is None
+    assert plan(CHAT, (Look(LOCAL, ALLOWED), dearer), "big").ahead is None, "a specialist waits for nobody"
+
+
+def test_who_may_not_serve_is_not_wanted_ahead() -> None:
+    cloud = Look(CLOUD, ALLOWED, cost=1.0)
+    for look in (Look(LOCAL, DENIED), Look(LOCAL, EXPECTED, "context"), Look(LOCAL, EXPECTED, "", "does_not_start")):
+        assert plan(CHAT, (look._replace(is_loaded=False, displaces=True), cloud)).ahead is None
+    alone = Look(LOCAL, EXPECTED, "", "does_not_start", is_loaded=False, displaces=True)
+    assert plan(CHAT, (alone,)).ahead is None, "a last resort is none to wait for"
 
 
 def test_of_equal_cost_the_faster_and_then_the_first_in_the_file() -> None:
@@ -135,7 +157,7 @@ def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empt
 
 
 def test_a_local_tier_that_was_never_measured_is_checked_and_denied_at_high_risk() -> None:
-    assert standing(LOCAL, "chat", None, IS, high_risk=False) == (
+    assert standing(LOCAL, "chat", None, IS, high_risk=False) == Standing(
         Verdict.VERIFY, "not measured at chat", False, False,
     )  # fmt: skip
     assert standing(LOCAL, "planning", None, IS, high_risk=True).verdict is Verdict.DENY
@@ -181,7 +203,7 @@ def test_whose_answers_became_worse_is_checked_again_until_it_is_measured_again(
     found = standing(LOCAL, "chat", allowed, IS, high_risk=False, is_suspect=True)
     assert (found.verdict, found.is_stale) == (Verdict.VERIFY, True)
     assert standing(LOCAL, "chat", allowed, IS, high_risk=True, is_suspect=True).verdict is Verdict.DENY
-    assert standing(LOCAL, "chat", denied, IS, high_risk=False, is_suspect=True) == (
+    assert standing(LOCAL, "chat", denied, IS, high_risk=False, is_suspect=True) == Standing(
         Verdict.DENY, "denied: 40 of 40 passed", False, False,
     )  # fmt: skip
 

@@ -37,8 +37,8 @@ WRONG = live(DENY, 12, 20)
 
 @pytest.mark.parametrize("suite", [None, UNDECIDED, FEW, row(VERIFY, 9, 10, mark=OTHER)])
 def test_where_no_suite_has_decided_the_live_verdict_takes_its_place(suite: Row | None) -> None:
-    assert of(suite, live(ALLOW)) == (ALLOW, "allowed: live answers: 27 of 27 passed", False, True)
-    assert of(suite, WRONG) == (DENY, "denied: live answers: 12 of 20 passed", False, False)
+    assert of(suite, live(ALLOW)) == Standing(ALLOW, "allowed: live answers: 27 of 27 passed", False, True)
+    assert of(suite, WRONG) == Standing(DENY, "denied: live answers: 12 of 20 passed", False, False)
     assert of(suite, live(ALLOW), risky=True).verdict is ALLOW
 
 
@@ -50,7 +50,7 @@ def test_an_allow_of_few_live_answers_is_none() -> None:
 
 
 def test_undecided_grades_of_what_nobody_measured_are_told() -> None:
-    assert of(None, live(VERIFY, 5, 6)) == (VERIFY, "undecided: live answers: 5 of 6 passed", False, False)
+    assert of(None, live(VERIFY, 5, 6)) == Standing(VERIFY, "undecided: live answers: 5 of 6 passed", False, False)
 
 
 def test_a_suites_allow_and_live_answers_that_are_wrong_bring_the_checks_back() -> None:
@@ -73,7 +73,7 @@ def test_a_suites_allow_is_told_as_before_where_the_grades_agree_or_are_undecide
 
 
 def test_grades_of_something_else_count_as_a_suites_rows_of_it_do() -> None:
-    assert of(None, live(ALLOW, mark=OTHER)) == (
+    assert of(None, live(ALLOW, mark=OTHER)) == Standing(
         VERIFY, "changed since it was measured (live answers: 27 of 27 passed)", True, False,
     )  # fmt: skip
     assert of(None, live(DENY, 0, 3, OTHER)).verdict is DENY
@@ -81,7 +81,7 @@ def test_grades_of_something_else_count_as_a_suites_rows_of_it_do() -> None:
 
 
 def test_a_cloud_is_trusted_until_its_grades_have_decided() -> None:
-    assert of(None, live(VERIFY, 2, 4), CLOUD, now=None) == (ALLOW, "trusted, not measured", False, False)
+    assert of(None, live(VERIFY, 2, 4), CLOUD, now=None) == Standing(ALLOW, "trusted, not measured", False, False)
     assert of(None, live(ALLOW), CLOUD, now=None).is_proved
     assert of(None, WRONG, CLOUD, now=None).verdict is DENY
 

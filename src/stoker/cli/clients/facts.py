@@ -12,7 +12,9 @@ from stoker.cli.failure import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.routing import AUTO, Router
 from stoker.domain.serve import Serve, Status
+from stoker.domain.tier import Tier
 from stoker.request.accept.door import Door
 
 DEFAULT_VARIABLE = "STOKER_KEY"
@@ -43,8 +45,10 @@ class Facts:
     """Its address without `/v1` and without a slash at the end."""
     serve: Serve
     model: str
-    """The id to ask for: any of the serve's names."""
+    """The id to ask for: any of the serve's names, or one that asks for a choice."""
     key: Key
+    is_task: bool = False
+    """Each request has its tier chosen: `serve` is none of the configuration, it is what all of them hold to."""
 
     @property
     def base_url(self) -> str:
@@ -118,10 +122,10 @@ def key_of(front_door: FrontDoor, variable: str | None) -> Key:
     return Key(variable or own, bool(keys) or variable is not None, source)
 
 
-def choose(serves: Sequence[Serve], wanted: str | None, where: str) -> tuple[Serve, str]:
+def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()) -> tuple[Serve, str]:
     """A serve and the model id that means it: the wanted one, else the first production serve that converses.
 
-    Raises UsageError that names the nearest model and all of them.
+    `tasks`: other names that there are. Raises UsageError that names the nearest model and all of them.
     """
     if wanted is None:
         for serve in serves:
@@ -134,11 +138,34 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str) -> tuple[Ser
         (s for s in serves if wanted in s.names()), None
     )
     if found is None:
-        raise UsageError(
-            f"there is no model '{wanted}' in {where}{nearest(wanted, [n for s in serves for n in s.names()])}",
-            code="unknown_serve",
-        )
+        known = [*(name for serve in serves for name in serve.names()), *tasks]
+        raise UsageError(f"there is no model '{wanted}' in {where}{nearest(wanted, known)}", code="unknown_serve")
     return found, wanted
+
+
+def shared(router: Router, serves: Sequence[Serve], wanted: str) -> Serve | None:
+    """What a client may count on whichever tier is chosen; None: the name asks for no choice.
+
+    The smallest context that is known, so that a prompt which fits leaves every tier in the choice; what all of them
+    take in and speak. Tiers that the file does not let serve the class are not asked.
+    """
+    if wanted not in router.names:
+        return None
+    task_class = router.names[wanted]
+    by_name = {serve.name: serve for serve in serves}
+    tiers = [tier for tier in router.tiers if tier.serve in by_name and _may_serve(router, tier, task_class)]
+    found = [by_name[tier.serve] for tier in tiers] or list(serves[:1])
+    contexts = [serve.context for serve in found if serve.context is not None]
+    return Serve(
+        f"{AUTO}:{task_class}" if task_class else AUTO,
+        context=min(contexts, default=None),
+        modalities=tuple(one for one in found[0].modalities if all(one in serve.modalities for serve in found)),
+        dialects=frozenset.intersection(*(serve.dialects for serve in found)),
+    )
+
+
+def _may_serve(router: Router, tier: Tier, task_class: str) -> bool:
+    return any(router.permits(tier, name) for name in ([task_class] if task_class else router.known))
 
 
 def nearest(word: str, known: Sequence[str]) -> str:

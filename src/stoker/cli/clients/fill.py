@@ -120,7 +120,8 @@ def header(client: Client, facts: Facts) -> list[str]:
     """The facts in words, one a line."""
     temperature = facts.temperature(client.is_coding)
     takes = ", ".join(facts.serve.modalities)
-    spoken = "" if client.dialect in facts.serve.dialects else " (translated for this serve)"
+    translated = "translated for tiers that do not speak it" if facts.is_task else "translated for this serve"
+    spoken = "" if client.dialect in facts.serve.dialects else f" ({translated})"
     rows = [
         ("provider", f"{client.provider}, dialect {client.dialect}{spoken}"),
         ("base URL", facts.root if client.at_root else facts.base_url),
@@ -143,8 +144,9 @@ def _temperature(temperature: float | None, client: Client) -> str:
 
 def _context(facts: Facts) -> str:
     if facts.ceiling is None:
-        return "unknown: give the serve a `context`"
-    return f"{facts.ceiling} tokens at most (the serve's ceiling); recommended for the client: {facts.client_context}"
+        return "unknown: give the serve a `context`" if not facts.is_task else "unknown: give the tiers' serves one"
+    whose = "the smallest ceiling of its tiers" if facts.is_task else "the serve's ceiling"
+    return f"{facts.ceiling} tokens at most ({whose}); recommended for the client: {facts.client_context}"
 
 
 def _key(facts: Facts) -> str:
@@ -159,9 +161,10 @@ def shortage(client: Client, facts: Facts) -> str | None:
     room = facts.client_context
     if client.own_prompt is None or room is None or room >= 2 * client.own_prompt:
         return None
+    whose = "its tiers" if facts.is_task else f"serve '{facts.serve.name}'"
     return (
         f"{client.title} sends about {client.own_prompt} tokens of its own with each request; of {room} too little is "
-        f"left: give serve '{facts.serve.name}' more `context`, or take another with --model"
+        f"left: give {whose} more `context`, or take another with --model"
     )
 
 
@@ -194,7 +197,7 @@ def document(client: Client, facts: Facts) -> dict[str, Any]:
         "dialect": client.dialect,
         "translated": client.dialect not in facts.serve.dialects,
         "base_url": facts.root if client.at_root else facts.base_url,
-        "serve": facts.serve.name,
+        "serve": None if facts.is_task else facts.serve.name,
         "model": model_for(client, facts),
         "temperature": facts.temperature(client.is_coding) if client.sets_temperature else None,
         "context_ceiling": facts.ceiling,

@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """`show(what, share, left)`: what is under way, the share that is done (0 to 1), seconds still to come."""
+    """`show(what, share, left)`: what is under way, the share that is done (0 to 1), seconds still to come.
 
-    def __init__(self, quiet: bool = False) -> None:
+    No seconds: nobody knows. `about` says how sure they are.
+    """
+
+    def __init__(self, quiet: bool = False, about: str = "about") -> None:
         self._quiet = quiet
+        self._about = about
         self._progress: Progress | None = None
         self._last = ""
 
@@ -38,11 +42,11 @@ class Bar:
         if self._progress is not None:
             self._progress.stop()
 
-    def show(self, what: str, share: float, left: float) -> None:
-        words = f"about {figures.seconds(max(1.0, left))} left"
+    def show(self, what: str, share: float, left: float | None) -> None:
+        words = "" if left is None else f"{self._about} {figures.seconds(max(1.0, left))} left"
         if self._progress is not None:
             # Full before the end would be a lie.
             self._progress.update(self._progress.task_ids[0], description=what, completed=min(share, 0.99), left=words)
         elif not self._quiet and what != self._last:
-            terminal.note(f"{what} ({words})")
+            terminal.note(f"{what} ({words})" if words else what)
         self._last = what

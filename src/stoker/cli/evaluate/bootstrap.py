@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.domain.routing import Router
     from stoker.domain.tier import Row, Tier
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grade import Graded, Progress
+    from stoker.measure.suites.grade import Gap, Graded, Progress
 
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
@@ -149,10 +149,13 @@ def _measure(
             kept.close()
         rows = grade.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
         _write(place, rows)
-    _keep_run(known, tier, graded, rows, began)
+    gaps = grade.gaps(graded)
+    _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
     if not quiet:
-        _show(tier, graded, rows)
+        _show(tier, rows, gaps)
+        for gap in gaps:
+            terminal.note(f"stoker: {_told(gap, tier, rows, known.serve.context)}")
     return rows
 
 
@@ -174,18 +177,20 @@ def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet:
 
     from stoker.cli.evaluate.bar import Bar
     from stoker.measure.suites import grade
+    from stoker.measure.suites.fixture import by_class
+    from stoker.measure.suites.left import Left
     from stoker.measure.talk import Talk
 
-    began, total = time.monotonic(), len(fixtures)
-    seen = [0, 0]
+    left = Left({name: len(own) for name, own in by_class(fixtures).items()})
+    last = time.monotonic()
 
     def tell(step: Progress) -> None:
+        nonlocal last
         kept.add(step)
-        seen[0] += 1
-        seen[1] += step.is_new
-        spent = time.monotonic() - began
-        left = spent / max(seen[1], 1) * (total - seen[0])
-        bar.show(f"{tier}: {step.graded.task_class}", seen[0] / total, left)
+        now = time.monotonic()
+        left.on_graded(step, now - last)
+        last = now
+        bar.show(f"{tier}: {step.graded.task_class}", left.share, left.seconds)
 
     async def run() -> list[Graded]:
         talk = Talk(known.target)
@@ -194,7 +199,7 @@ def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet:
         finally:
             talk.close()
 
-    with Bar(quiet) as bar:
+    with Bar(quiet, "at most") as bar:
         return asyncio.run(run())
 
 
@@ -243,7 +248,9 @@ def _write(place: Place, rows: Sequence[Row]) -> None:
         control.reload()
 
 
-def _keep_run(known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], began: float) -> None:
+def _keep_run(
+    known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], gaps: Sequence[Gap], began: float
+) -> None:
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome
 
@@ -251,12 +258,14 @@ def _keep_run(known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence
     for row in rows:
         numbers |= {f"{row.task_class}.n": row.n, f"{row.task_class}.passed": row.passed}
     settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
+    settings["unmeasured"] = {gap.task_class: gap.told for gap in gaps if gap.samples == 0}
     outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
     keep(made(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
          known.state)  # fmt: skip
 
 
-def _show(tier: Tier, graded: Sequence[Graded], rows: Sequence[Row]) -> None:
+def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
+    from stoker.domain.task import CLASSES
     from stoker.measure.stats import wilson
 
     cells = [
@@ -264,9 +273,27 @@ def _show(tier: Tier, graded: Sequence[Graded], rows: Sequence[Row]) -> None:
          "-" if row.latency is None else figures.seconds(row.latency))
         for row in rows
     ]  # fmt: skip
+    cells += [(gap.task_class, "not measured", "-", "-", "-") for gap in gaps if gap.samples == 0]
+    order = {name: at for at, name in enumerate(CLASSES)}
+    cells.sort(key=lambda cell: (order.get(cell[0], len(order)), cell[0]))
     terminal.say(f"tier {tier.name} ({tier.serve})")
     terminal.table(("CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY"), cells,
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
-    missed = [one for one in graded if not one.is_sample]
-    if missed:
-        terminal.note(f"{len(missed)} fixtures gave no sample, the first: {missed[0].fixture}: {missed[0].told}")
+
+
+def _told(gap: Gap, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
+    """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
+    from stoker.domain.tier import Verdict
+    from stoker.measure.suites.grade import TOO_LONG
+
+    verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
+    some = f"{gap.missed} questions gave no sample, the first {gap.first}: {gap.told}"
+    if verdict is not None and verdict is not Verdict.VERIFY:
+        return f"{gap.task_class}: {some}"  # 1
+    what = f"{gap.task_class} is {'not measured' if verdict is None else 'undecided'}"
+    again = f"`stoker eval bootstrap {tier.name} --class {gap.task_class}`"
+    if gap.told == TOO_LONG:  # 2
+        size = "" if context is None else f" of {context} tokens"
+        why = f"{gap.missed} questions do not fit its context{size} with the answers that they ask for"
+        return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then {again}"
+    return f"{what}: {some}: look at that, then {again}"  # 3

@@ -5,7 +5,9 @@ warm     its weights are in the page cache and kept there, or its engine sleeps 
 cold     on disk only
 
 pool       which models stay warm: a byte budget, pins, least recently used (pure)
-predict    which model is likely to be wanted next, and how often that was right (pure)
+predict    which model is likely to be wanted next, by what routing foresees and by habit, and how often that was right
+           (pure)
+statistics what is warm, as it is told
 keeper     asks both, owns the holder process, and answers "what would a start find?"
 holder     a program that brings files into memory out of everybody's way, and keeps them there
 residency  how much of a file is in the page cache; evicting it

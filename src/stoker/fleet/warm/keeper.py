@@ -11,8 +11,8 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 
 import msgspec
 import psutil
@@ -24,43 +24,14 @@ from stoker.fleet.warm import residency
 from stoker.fleet.warm.files import weights_of
 from stoker.fleet.warm.holder import Progress, Wanted
 from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
-from stoker.fleet.warm.predict import Predictor, Score
+from stoker.fleet.warm.predict import Forecast, Idea, Why
+from stoker.fleet.warm.statistics import Statistics, Warm
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 BREATH = 0.1
 """Seconds between two words to the holder at least: requests come and go faster than that."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a holder that ended by itself is started again: doubled each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Warm:
-    """One warm model. Bytes. `read` and `locked` are None for a sleeper: its memory is its engine's own."""
-
-    serve: str
-    how: str
-    size: int
-    read: int | None
-    """How much of its files was brought into the page cache. Pages that are not locked may have left it again."""
-    locked: int | None
-    pinned: bool
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """The pool as it is now. Bytes."""
-
-    budget: int
-    size: int
-    warm: tuple[Warm, ...]
-    holder: int | None
-    """The holder's pid; None: it does not run."""
-    restarts: int
-    """How often the holder ended by itself."""
-    is_paused: bool
-    predictions: Mapping[str, int]
-    """Changes of model by what had been predicted: `hit`, `miss`, `none`."""
 
 
 def budget(section: WarmPool) -> int:
@@ -77,19 +48,19 @@ class Keeper:
         serves: Iterable[Serve],
         log: logging.Logger,
         predict: bool = True,
-        rules: Mapping[str, str] | None = None,
         command: tuple[str, ...] = COMMAND,
     ) -> None:
-        """`budget` in bytes; pins are brought in at once. `rules`: task class to serve."""
+        """`budget` in bytes; pins are brought in at once."""
+        self.foreseen: Callable[[], Sequence[Idea]] = tuple
+        """What routing foresees: serves by task class, the likeliest first."""
         self._pool = Pool(budget)
         self._log = log
         self._predict = predict
-        self._rules = rules or {}
         self._command = command
         self._serves = {serve.name: serve for serve in serves}
         self._hot: set[str] = set()
-        self._score = Score()
-        self._predictors: dict[str, Predictor] = {}
+        self._forecast = Forecast()
+        self._expected: dict[str, Why] = {}
         self._busy = 0
         self._progress: dict[str, Progress] = {}
         self._holder: asyncio.subprocess.Process | None = None
@@ -112,15 +83,18 @@ class Keeper:
             return "unknown"
         return "warm" if found >= residency.ENOUGH else "cold"
 
-    def started(self, serve: Serve, task_class: str | None = None) -> tuple[str, ...]:
+    def started(self, serve: Serve) -> tuple[str, ...]:
         """It is ready in its slot; what is likely to come after it is brought in."""
         self._hot.add(serve.name)
         commands = self._pool.on_started(serve.name)
         if self._predict and serve.slot is not None:
-            predictor = self._predictors.setdefault(serve.slot, Predictor(self._score, self._rules))
-            predictor.on_started(serve.name)
-            commands += self._want(name for name, _ in predictor.expect(self._serves, task_class))
+            self._forecast.on_started(serve.slot, serve.name)
+            commands += self._expect()
         return self._carry_out(commands)
+
+    def foresee(self) -> tuple[str, ...]:
+        """What is foreseen has changed: it is brought in. A look at the disk for each model that is not warm yet."""
+        return self._carry_out(self._expect()) if self._predict else ()
 
     def left(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
         """It is in its slot no more. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if its
@@ -154,6 +128,7 @@ class Keeper:
         self._hot &= fresh.keys()
         commands = [command for model in stale for command in self._pool.on_gone(model.serve)]
         commands += self._pool.on_budget(budget)
+        commands += self._expect()
         ended = tuple(model.serve for model in stale if model.how is How.ASLEEP)
         return (*ended, *self._carry_out([*commands, *self._bring_in_pins()]))
 
@@ -166,7 +141,7 @@ class Keeper:
             holder=self._holder.pid if self._holder is not None else None,
             restarts=self._restarts,
             is_paused=self._busy > 0,
-            predictions={"hit": self._score.hit, "miss": self._score.miss, "none": self._score.none},
+            predictions=asdict(self._forecast.score),
         )
 
     async def close(self) -> None:
@@ -187,8 +162,16 @@ class Keeper:
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
-    def _want(self, names: Iterable[str]) -> list[Command]:
-        return self._pool.on_wanted([_model(self._serves[name]) for name in names if name not in self._hot])
+    def _expect(self) -> list[Command]:
+        slots = {name: serve.slot for name, serve in self._serves.items() if serve.slot is not None}
+        ideas = self._forecast.expect(slots, self.foreseen()) if self._predict else []
+        self._expected = {name: why for name, why in ideas if name not in self._hot}
+        return self._pool.on_wanted([self._model(name) for name in self._expected])
+
+    def _model(self, name: str) -> Model:
+        """What is warm is not looked up again."""
+        entry = self._pool.entries.get(name)
+        return entry.model if entry is not None else _model(self._serves[name])
 
     def _bring_in_pins(self) -> list[Command]:
         cold = [serve for serve in self._serves.values() if serve.name not in self._hot | self._pool.entries.keys()]
@@ -196,12 +179,13 @@ class Keeper:
         return [command for model in pins for command in self._pool.on_left(model)]
 
     def _warm(self, model: Model, pinned: bool) -> Warm:
+        why = self._expected.get(model.serve, "")
         if model.how is How.ASLEEP:
-            return Warm(model.serve, model.how.value, model.size, None, None, pinned)
+            return Warm(model.serve, model.how.value, model.size, None, None, pinned, why=why)
         seen = [self._progress[path] for path in model.parts if path in self._progress]
         done, locked = sum(one.done for one in seen), sum(one.locked for one in seen)
         problem = next((one.problem for one in seen if one.problem), "")
-        return Warm(model.serve, model.how.value, model.size, done, locked, pinned, problem)
+        return Warm(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
         """The holder is told the whole of what is wanted; sleepers are the caller's."""

@@ -2,7 +2,7 @@
 
 In this order, each model at most once and the one in the slot never:
 
- 1. the rule for the task class, where there is one
+ 1. what routing foresees: the rule for the task class, then what the next class will want
  2. what came most often after the last three models; where these never came in this order before, after the last two,
     or the last one
  3. the most frequent one
@@ -20,37 +20,35 @@ REMEMBERED = 256
 """Changes of model per slot: the memory of a busy day, and a fraction of a millisecond to look through."""
 LIMIT = 2
 """Models predicted at once."""
+Idea = tuple[str, "Why"]
+"""A serve, and why it is expected."""
 
 
 class Why(StrEnum):
     """What a prediction rests on."""
 
     RULE = "rule"
+    """Its task class is asked for."""
     PATTERN = "pattern"
+    """It, or the class that wants it, came next before."""
     FREQUENCY = "frequency"
 
 
-def expect(
-    history: Sequence[str],
-    among: Collection[str],
-    rules: Mapping[str, str],
-    task_class: str | None = None,
-) -> list[tuple[str, Why]]:
+def expect(history: Sequence[str], among: Collection[str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
     """The likeliest first, `LIMIT` of the serves `among` at most.
 
-    `history` is oldest first, no model twice in a row; `rules` maps a task class to a serve.
+    `history` is oldest first, no model twice in a row.
     """
     last = history[-1] if history else None
     found: dict[str, Why] = {}
-    for serve, why in _ideas(history, rules, task_class):
+    for serve, why in _ideas(history, foreseen):
         if serve != last and serve in among:
             found.setdefault(serve, why)
     return list(found.items())[:LIMIT]
 
 
-def _ideas(history: Sequence[str], rules: Mapping[str, str], task_class: str | None) -> Iterator[tuple[str, Why]]:
-    if task_class is not None and task_class in rules:  # 1
-        yield rules[task_class], Why.RULE
+def _ideas(history: Sequence[str], foreseen: Sequence[Idea]) -> Iterator[Idea]:
+    yield from foreseen  # 1
     for serve in _followers(history):  # 2
         yield serve, Why.PATTERN
     for serve in _by_count(history):  # 3
@@ -89,10 +87,9 @@ class Score:
 class Predictor:
     """The history of one slot, and the prediction that stands."""
 
-    def __init__(self, score: Score, rules: Mapping[str, str]) -> None:
+    def __init__(self, score: Score) -> None:
         """`score` may be shared by several slots."""
         self._score = score
-        self._rules = rules
         self._history: deque[str] = deque(maxlen=REMEMBERED)
         self._expected: tuple[str, ...] = ()
 
@@ -113,8 +110,31 @@ class Predictor:
         else:
             self._score.miss += 1
 
-    def expect(self, among: Collection[str], task_class: str | None = None) -> list[tuple[str, Why]]:
+    def expect(self, among: Collection[str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
         """What is likely next; it is what the next `on_started` is measured by."""
-        found = expect(list(self._history), among, self._rules, task_class)
+        found = expect(list(self._history), among, foreseen)
         self._expected = tuple(serve for serve, _ in found)
         return found
+
+
+class Forecast:
+    """What is likely next in all slots together. What a slot is used to says nothing of another one."""
+
+    def __init__(self) -> None:
+        self.score = Score()
+        self._slots: dict[str, Predictor] = {}
+
+    def on_started(self, slot: str, serve: str) -> None:
+        self._of(slot).on_started(serve)
+
+    def expect(self, slots: Mapping[str, str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
+        """`slots`: serve to slot. What routing foresees first, then each slot's own ideas."""
+        wanted = {slots[name] for name, _ in foreseen if name in slots}
+        found: list[Idea] = []
+        for slot in sorted(self._slots.keys() | wanted):
+            found += self._of(slot).expect({name for name, of in slots.items() if of == slot}, foreseen)
+        order = {name: at for at, (name, _) in enumerate(foreseen)}
+        return sorted(found, key=lambda idea: order.get(idea[0], len(order)))
+
+    def _of(self, slot: str) -> Predictor:
+        return self._slots.setdefault(slot, Predictor(self.score))

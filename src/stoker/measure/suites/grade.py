@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import statistics
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -51,6 +53,11 @@ class Outcome(StrEnum):
     """The check crashed or hung."""
 
 
+TOO_LONG = "context_length_exceeded"
+"""What is told of a question that does not fit the context, whatever the engine calls it."""
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|max_model_len", re.IGNORECASE
+)
 SAMPLES = (Outcome.PASSED, Outcome.FAILED)
 
 
@@ -85,6 +92,18 @@ class Progress(NamedTuple):
     of: int
     """Fixtures of the class: at most so many are asked."""
     verdict: stats.Verdict
+
+
+class Gap(NamedTuple):
+    """A class some of whose fixtures gave no sample."""
+
+    task_class: str
+    samples: int
+    missed: int
+    told: str
+    """Why, of most of them."""
+    first: str
+    """The fixture that it was told of first."""
 
 
 Ask = Callable[[Fixture], Awaitable[Heard]]
@@ -146,7 +165,7 @@ async def grade(fixture: Fixture, ask: Ask, check: Judge = judged) -> Graded:
 
     heard = await ask(fixture)
     if not heard.timed.is_ok:  # 1
-        return graded(Outcome.UNANSWERED, heard.timed.failure)
+        return graded(Outcome.UNANSWERED, _why(heard))
     try:
         grade = await asyncio.wait_for(_aside(check, fixture.check, heard.answer), PATIENCE)
     except TimeoutError:  # 2
@@ -154,6 +173,32 @@ async def grade(fixture: Fixture, ask: Ask, check: Judge = judged) -> Graded:
     except Broken as error:
         return graded(Outcome.CHECKER, str(error), heard)
     return graded(Outcome.PASSED if grade.passed else Outcome.FAILED, grade.told, heard)  # 3
+
+
+def _why(heard: Heard) -> str:
+    """In one word, with the server's own code where it gave one. Of its message nothing: it may quote the question."""
+    error = heard.body.get("error") if isinstance(heard.body, dict) else None
+    if not isinstance(error, dict):
+        return heard.timed.failure
+    code = error.get("code") or error.get("type")
+    if heard.timed.status == 400 and any(_TOO_LONG.search(str(error.get(key))) for key in ("code", "type", "message")):
+        return TOO_LONG
+    return f"{heard.timed.failure} {code}" if isinstance(code, str) else heard.timed.failure
+
+
+def gaps(graded: Iterable[Graded]) -> list[Gap]:
+    """The classes with fixtures that gave no sample, in the order in which they were asked."""
+    classes: dict[str, list[Graded]] = {}
+    for one in graded:
+        classes.setdefault(one.task_class, []).append(one)
+    found = []
+    for name, own in classes.items():
+        missed = [one for one in own if not one.is_sample]
+        if missed:
+            told = Counter(one.told for one in missed).most_common(1)[0][0]
+            first = next(one.fixture for one in missed if one.told == told)
+            found.append(Gap(name, len(own) - len(missed), len(missed), told, first))
+    return found
 
 
 async def _aside(check: Judge, asked: Check, answer: Answer) -> Grade:

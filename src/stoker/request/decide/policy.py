@@ -14,7 +14,7 @@ doubt; then who needs no other model to leave; then the cheaper; then the faster
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stoker.domain.task import Task
@@ -62,6 +62,8 @@ class Plan(NamedTuple):
     dropped: tuple[Dropped, ...]
     is_last_resort: bool = False
     """Nobody is well; the steps are those who may serve at all."""
+    ahead: Tier | None = None
+    """Who would go first if its model were loaded; None: it goes first."""
 
     def refusal(self) -> str:
         """Why nobody serves, tier by tier."""
@@ -87,7 +89,21 @@ def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
     if well:
         dropped += [Dropped(look.tier.name, look.ailing, _AILING.get(look.ailing, look.ailing)) for look in ailing]
     chosen.sort(key=lambda look: _rank(look, specialist))
-    return Plan(task, tuple(_step(look, task) for look in chosen), tuple(dropped), not well and bool(ailing))
+    steps = tuple(_step(look, task) for look in chosen)
+    return Plan(task, steps, tuple(dropped), not well and bool(ailing), _ahead(well, specialist))
+
+
+def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
+    """`well` in the order of the steps."""
+    if all(look.is_loaded for look in well):
+        return None
+    best = min(well, key=lambda look: _rank(_as_loaded(look), specialist))
+    return best.tier if best is not well[0] else None
+
+
+def _as_loaded(look: Look) -> Look:
+    expected = look.standing._replace(is_proved=look.standing.is_proved or look.standing.is_expected)
+    return look if look.is_loaded else look._replace(standing=expected, displaces=False)
 
 
 def _rank(look: Look, specialist: str) -> tuple[bool, bool, bool, float, float]:

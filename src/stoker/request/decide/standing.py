@@ -35,6 +35,8 @@ class Standing(NamedTuple):
     is_stale: bool = False
     is_proved: bool = False
     """An allow that was measured, of what runs."""
+    is_expected: bool = False
+    """An allow that was measured, of what is not loaded: most likely it will be proved as soon as it is."""
 
 
 def standing(
@@ -80,7 +82,8 @@ def standing(
             doubt, f"allowed ({seen}), but not known to be what was measured: it has to be loaded once"
         )  # 6
     if not is_loaded and not tier.cloud:
-        return Standing(Verdict.VERIFY, f"allowed, and to be looked at once it is loaded ({seen})")  # 7
+        why = f"allowed, and to be looked at once it is loaded ({seen})"
+        return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
     return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
 
 

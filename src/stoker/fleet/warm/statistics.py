@@ -1,0 +1,38 @@
+"""What is warm, as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """One warm model. Bytes. `read` and `locked` are None for a sleeper: its memory is its engine's own."""
+
+    serve: str
+    how: str
+    size: int
+    read: int | None
+    """How much of its files was brought into the page cache. Pages that are not locked may have left it again."""
+    locked: int | None
+    pinned: bool
+    problem: str = ""
+    why: str = ""
+    """What has it expected next: `rule`, `pattern`, `frequency`; empty: nothing, it is there because it was used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The pool as it is now. Bytes."""
+
+    budget: int
+    size: int
+    warm: tuple[Warm, ...]
+    holder: int | None
+    """The holder's pid; None: it does not run."""
+    restarts: int
+    """How often the holder ended by itself."""
+    is_paused: bool
+    predictions: Mapping[str, int]
+    """Changes of model by what had been predicted: `hit`, `miss`, `none`."""
