@@ -233,7 +233,7 @@ class Admin:
         task = routing.task(seen, ask.model, ask.task)
         companion = self._flow.chooser.companion
         if companion is not None and companion.wants(task):
-            task = await companion.settle(task, seen, True)
+            task = await companion.settle(task, seen, False)  # what is only looked at leaves this machine for nothing
         return routing.dry(seen, task)
 
     async def _switch(self, ask: Ask) -> dict[str, Any]:

@@ -50,6 +50,7 @@ from stoker.foresight import Foresight
 from stoker.front import Front
 from stoker.hosting import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.judge import Judge
+from stoker.learned import classifier
 from stoker.legacy import Legacy
 from stoker.measure import artifact
 from stoker.measure.machine import machine
@@ -398,6 +399,7 @@ class Application:
         if routing is None:
             sees = Residency(self.conductor.scheduler.seats)
             routing = Routing(router, settings.serves, rows, sees, SystemClock.now)
+            classifier()  # read now, and not with the first request
             self.flow.routing = routing
             self.measured.begin(routing)
             for name in self.conductor.running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from stoker.call import Leases
 from stoker.domain.answer import Answer, Event
@@ -23,8 +23,8 @@ class Asker:
     def __init__(self, pool: Pool, speech: Speech) -> None:
         self._pool = pool
         self._speech = speech
-        self._plain: set[str] = set()
-        """Serves that refused the settings of a question, and are asked without them."""
+        self._plain: dict[str, Serve] = {}
+        """Serves that refused a question for its settings, as they were configured then: they are asked without."""
 
     async def said(
         self, serve: Serve, target: Target, question: Callable[[bool], Prompt], timeout: float
@@ -33,14 +33,16 @@ class Asker:
         do), TimeoutError.
         """
         kept = _Kept()
+        is_plain = self._plain.get(serve.name) is serve
         while True:
-            is_plain = serve.name in self._plain
             form = self._speech.own(serve, target, question(is_plain))
             sending = self._speech.sending(form, target, [], "stoker", check=kept)
             status, body = await exchange(self._pool, target, sending.head, sending.body, timeout)
             if status not in (400, 422) or is_plain:
                 break
-            self._plain.add(serve.name)
+            is_plain = True
+        if is_plain and status == 200:  # else it was not for the settings
+            self._plain[serve.name] = serve
         if status == 429:
             raise busy("it has too much to do")
         if status != 200:
@@ -61,7 +63,8 @@ async def place(leases: Leases, serve: Serve, may_wait: bool, timeout: float) ->
     def cut(reason: str) -> None:
         nonlocal is_cut
         is_cut = True
-        limit.reschedule(0.0)
+        with suppress(RuntimeError):  # its time is over in this very moment
+            limit.reschedule(0.0)
 
     try:
         async with asyncio.timeout(timeout) as limit:

@@ -207,6 +207,7 @@ class Chooser:
             self._flow.release(call)
             attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
             attempt.repairs += 1
+            call.counted = "", None  # what is asked now is longer
             call.goes_on = answer if goes_on else None
             await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
 

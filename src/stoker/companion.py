@@ -25,7 +25,7 @@ from typing import Any
 
 from stoker.asker import Asker, place
 from stoker.call import Leases
-from stoker.domain.errors import CapacityError, StokerError
+from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.routing import BreakerLimits
 from stoker.domain.routing import Companion as Settings
 from stoker.domain.serve import Serve
@@ -56,6 +56,8 @@ class Companion:
         self._kept = proofs.Kept()
         self._lost = ""
         """Why it may not be on, whatever runs."""
+        self._was_weighed = False
+        """It answered the whole set, so to ask it again says nothing new."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 
@@ -71,10 +73,12 @@ class Companion:
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
         self._settings = settings
         self._kept = proofs.load(proofs.path_of(self._state, settings.serve))
+        self._was_weighed = False
         if self._kept.head is None:
             self._lost = "it was not measured"
         else:
-            self._lost = proofs.weigh(self._kept.said, settings, routing.router.high_risk).why
+            proof = proofs.weigh(self._kept.said, settings, routing.router.high_risk)
+            self._lost, self._was_weighed = proof.why, proof.asked == proof.total
         return not self._lost
 
     @property
@@ -91,7 +95,10 @@ class Companion:
         why, settings = self.why, self._settings
         if settings is None or not why or why == _NOT_LOADED:
             return ""
-        return f"the classifier's serve '{settings.serve}' is off: {why}; `stoker eval classifier {settings.serve}`"
+        helps = f"`stoker eval classifier {settings.serve}`"
+        if why == self._lost and self._was_weighed:
+            helps = "try another model, or take [router.classifier] out"
+        return f"the classifier's serve '{settings.serve}' is off: {why}; {helps}"
 
     def wants(self, task: Task) -> bool:
         """Whether it is to be asked, if it can be."""
@@ -133,12 +140,16 @@ class Companion:
                 _, reply = await self._asker.said(serve, lease.target, question, settings.timeout)
         except CapacityError:
             return "busy"  # 6
+        except ClientError:
+            self._breaker.on_served(self._now())  # it is well: the question was not for it
+            return "failed"
         except (TimeoutError, StokerError) as error:
             self._breaker.on_fault(self._now())
             if isinstance(error, StokerError):
                 log.info("serve %s told no class: %s", serve.name, error.message)
             return "timed_out" if isinstance(error, TimeoutError) else "failed"  # 7
         except Exception as error:  # no request fails of this; its text might hold what nobody may read
+            self._breaker.on_fault(self._now())
             log.error("asking serve %s for a class broke inside Stoker: %s", serve.name, type(error).__name__)
             return "failed"
         self._breaker.on_served(self._now())

@@ -309,6 +309,7 @@ class Flow:
             raise
         call.check()
         top.model_at = None  # where it stood in the old body
+        call.counted = "", None
         return inlined(endpoint.dialect, body, found)
 
     async def _fallback(
@@ -352,11 +353,13 @@ class Flow:
                     call.waiting.cancel()
                     call.waiting = None
                 return None
-            call.counted = serve.name, await self._told(call, lease, form)
+            tokens = await self._told(call, lease, form)
         except StokerError:
             call.check()
             return None
-        return call.counted[1]
+        if tokens is not None:
+            call.counted = serve.name, tokens
+        return tokens
 
     async def _counted(self, call: Call, serve: Serve, form: Form) -> int | None:
         """Prompt tokens by the engine's own counter, without a place; None: it has none."""

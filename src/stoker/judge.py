@@ -1,4 +1,4 @@
-"""One answer put to the tier that grades: asked as any client would be, but only where nobody waits for it.
+"""One answer put to the tier that grades: asked as any client would be, but begun only where a place is free.
 
 1. its circuit is open, or it is drained                -> `judge_unwell`
 2. it is not loaded, and loading it could take a place  -> `judge_not_loaded`: nothing is loaded for a grade

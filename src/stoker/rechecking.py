@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from stoker.domain.lease import Target
@@ -87,8 +88,18 @@ class Rechecks:
                 self._at = name
                 self._rest(name, wanted)
                 work = self._check(there, wanted)
-                self._task = asyncio.get_running_loop().create_task(work, name=f"preflight-{name}")
+                self._task = task = asyncio.get_running_loop().create_task(work, name=f"preflight-{name}")
+                task.add_done_callback(partial(self._never_began, name, wanted))
                 return
+
+    def _never_began(self, name: str, wanted: Wanted, task: asyncio.Task[None]) -> None:
+        """Cancelled before its first step, a task says nothing of what becomes of its work."""
+        if self._task is not task:
+            return
+        self._task, self._at = None, ""
+        if task.cancelled():
+            self._wanted.setdefault(name, Wanted()).keys |= wanted.keys
+        self.wake()
 
     def stop(self, serve: str) -> None:
         """It is about to go, or gone: a preflight of it goes on when it is back."""

@@ -92,7 +92,7 @@ def test_one_that_wins_is_on_with_both_tables(
     assert run(["eval", "classifier"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"fast answered {len(held_out())} of {len(held_out())} held-out prompts"
-    assert lines[1].split() == ["BUILT-IN", "WITH", "fast", "fast", "ALONE"]
+    assert lines[1].split() == ["BUILT-IN", "WITH", "fast", "fast", "ALWAYS"]
     names = {line.rsplit(None, 3)[0]: line.rsplit(None, 3)[1:] for line in lines[2:7]}
     assert set(names) == {"accuracy", *(f"recall of {name}" for name in HIGH_RISK), "cost of mistakes",
                           "hard negatives taken for high-risk"}  # fmt: skip

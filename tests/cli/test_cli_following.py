@@ -194,7 +194,10 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
     assert lines[2].split() == ["chat", "dear", "1", "0", "0", "-", "0", "0", "0.02", "0", "-"]
     assert lines[3].split()[0] == "all"
     assert "5 of 6 recorded requests named a task; 1 of them was sent to no tier" in lines
-    assert "silent failures  not measured: no answer was graded ([router.shadow])" in lines
+    assert (
+        "silent failures  not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
+        in lines
+    )
     assert "saved            0.06 of the 0.08 that the dearest cloud tier would have cost" in lines
 
 

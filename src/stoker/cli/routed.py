@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stoker.domain.tier import Cost, Row
     from stoker.measure.routes import Silent, TierRoute
 
-UNGRADED = "not measured: no answer was graded ([router.shadow])"
+UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
 _COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
             "FINDINGS")  # fmt: skip
 _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")

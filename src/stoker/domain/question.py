@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt, Reasoning, Role, Text, Turn
 
-_MAX_REPLY = 8192
+_MAX_REPLY = 2048
 _OBJECT = re.compile(r"\{")
 
 

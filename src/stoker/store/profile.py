@@ -62,7 +62,8 @@ def parse(body: bytes, shown: str) -> Rows:
     try:
         found = msgspec.json.decode(body, type=Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError([f"{shown}: is no quality profile: {error}"]) from error
+        helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
+        raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
     return checked(found.rows, shown)

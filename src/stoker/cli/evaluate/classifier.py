@@ -138,14 +138,15 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
             try:
                 _, reply = await asker.said(known.serve, known.target, question, PATIENCE)
                 word = said(reply, row.outline) or ""
-            except TimeoutError:
-                pass
-            except StokerError as error:
+                misses = 0
+            except (StokerError, TimeoutError) as error:
                 misses += 1
+                told = error.message if isinstance(error, StokerError) else f"nothing within {PATIENCE:g} s"
                 if misses == GIVE_UP:
-                    raise Refused(f"serve '{known.serve.name}' does not answer: {error.message}") from error
-                continue
-            misses, now = 0, time.perf_counter()
+                    raise Refused(f"serve '{known.serve.name}' does not answer: {told}") from error
+                if isinstance(error, StokerError):
+                    continue
+            now = time.perf_counter()
             keep(Said(row.digest, word, round(now - start, 6)), done, now - began)
     finally:
         pool.close()
@@ -157,7 +158,7 @@ def _show(settings: Companion, proof: Proof, is_configured: bool) -> None:
     unclear = f", {proof.unclear} of no class" if proof.unclear else ""
     terminal.say(f"{name} answered {proof.asked} of {proof.total} held-out prompts{late}{unclear}")
     cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
-    head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALONE")
+    head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALWAYS")
     terminal.table(head, cells, right=head[1:])
     if proof.why:
         terminal.say(f"off: {proof.why}")

@@ -24,6 +24,7 @@ _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
 _MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
 """Bytes of JSON of a system prompt that may be short: a character takes twelve at most."""
+_MOST_SYSTEMS = 4
 _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 _IMAGES = ("image", "image_url", "input_image")
 _TEXTS = ("text", "input_text", "output_text")
@@ -97,7 +98,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     declared = top.metadata.get("stoker_class") if isinstance(top.metadata, dict) else None
     seen = Outline(
         text=_cut("\n".join([text for text in map(_ends, said.texts) if not text.lstrip().startswith(_REMINDER)])),
-        systems=tuple(text for text in systems if _is_short(text)),
+        systems=tuple([text for text in systems if _is_short(text)][:_MOST_SYSTEMS]),
         size=len(body),
         turns=sum([turn.role == "user" for turn in turns]) or 1,
         tools=_count(top.tools),

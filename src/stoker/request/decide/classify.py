@@ -21,6 +21,8 @@ CODING = ("code-write", "code-edit", "review")
 PLAIN = 0.6
 """From this probability on it is plain what is asked for: by a system prompt; or work on code, whatever came before."""
 MOST_SYSTEMS = 256
+MOST_PARTS = 8
+"""Sentences of a system prompt that are looked at."""
 _PARTS = re.compile(r"[.!?\n]\s")
 """Between the sentences of a system prompt, which has 150 words at most."""
 
@@ -89,7 +91,8 @@ class Classifier:
         if key not in self._systems:
             if len(self._systems) >= MOST_SYSTEMS:
                 self._systems.clear()
-            asked = {self._plain(part) for part in _PARTS.split(text)} - {"", DEFAULT}
+            parts = dict.fromkeys(filter(str.strip, _PARTS.split(text)))
+            asked = {self._plain(part) for part in list(parts)[:MOST_PARTS]} - {"", DEFAULT}
             self._systems[key] = asked.pop() if len(asked) == 1 else ""
         return self._systems[key]
 
@@ -102,7 +105,13 @@ class Classifier:
 def _learned(name: str, likely: Mapping[str, float], reading: Reading, notes: tuple[str, ...], risk: float) -> Task:
     """The notes name verbs that Stoker knows, and no other word: they are kept with the decision."""
     asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
-    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * likely[name])}%"), sure=likely[name], risk=risk)
+    return Task(
+        name,
+        Source.LEARNED,
+        (*notes, *asks, f"sure:{int(100 * (risk if name in HIGH_RISK else likely[name]))}%"),
+        sure=likely[name],
+        risk=risk,
+    )
 
 
 def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:

@@ -66,9 +66,10 @@ class Plan(NamedTuple):
     """Who would go first if its model were loaded; None: it goes first."""
 
     def refusal(self) -> str:
-        """Why nobody serves, tier by tier."""
+        """Why nobody serves, tier by tier, and what may help."""
         reasons = "; ".join(f"{one.tier}: {one.why}" for one in self.dropped) or "no tier is configured"
-        return f"no tier may serve class '{self.task.name}': {reasons}"
+        helps = next((text for sign, text in _HELPS if sign in reasons), "")
+        return f"no tier may serve class '{self.task.name}': {reasons}{helps.format(self.task.name)}"
 
 
 def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
@@ -120,6 +121,12 @@ def _step(look: Look, task: Task) -> Step:
     return Step(look.tier, mode, look.standing.verdict, look.standing.why, is_at_hand)
 
 
+_HELPS = (
+    ("not measured at", "; measure it: stoker eval bootstrap --class {}"),
+    ("changed since", "; measure it again: stoker eval calibrate"),
+    ("became worse", "; measure it again: stoker eval calibrate"),
+)
+"""By what a reason says."""
 _BARRED = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
