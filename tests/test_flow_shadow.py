@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from stoker.asker import Asker
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.routing import Shadow as Settings
@@ -54,7 +55,7 @@ class House:
         configured = Router(tiers, breaker=BreakerLimits(2), shadow=Settings(**settings), **router)
         self.routing = stage.flow.routing = Routing(configured, stage.serves, {}, sees, LoopClock().now)
         self.know("i")
-        judge = Judge(stage.conductor, stage.pool, Speech(Signer((b"key" * 11,)), lambda: self.at))
+        judge = Judge(stage.conductor, Asker(stage.pool, Speech(Signer((b"key" * 11,)), lambda: self.at)))
         self.shadow = Shadow(state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()
 

@@ -235,8 +235,8 @@ class Application:
             Pictures(settings.media),
         )
         speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
-        judge = Judge(self.conductor, self.pool, speech)
         asker = Asker(self.pool, speech)
+        judge = Judge(self.conductor, asker)
         self.companion = Companion(
             Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
         )

@@ -23,9 +23,7 @@ from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
 from stoker.measure import judging
 from stoker.measure.judging import Grade
-from stoker.request.relay.pool import Pool
 from stoker.routing import Routing
-from stoker.speech import Speech
 
 DROPS = ("judge_unwell", "judge_not_loaded", "judge_busy", "judge_failed", "judge_timeout", "judge_unclear", "unsure")
 
@@ -42,9 +40,9 @@ class Heard(NamedTuple):
 
 
 class Judge:
-    def __init__(self, leases: Leases, pool: Pool, speech: Speech) -> None:
+    def __init__(self, leases: Leases, asker: Asker) -> None:
         self._leases = leases
-        self._asker = Asker(pool, speech)
+        self._asker = asker
 
     def estimate(self, tier: Tier, size: int) -> float:
         """What a question about `size` characters costs at most, about."""

@@ -1,4 +1,4 @@
-"""`stoker route`: where a prompt would go, and why. Nothing is sent to any model."""
+"""`stoker route`: where a prompt would go, and why. No tier is asked."""
 
 from __future__ import annotations
 

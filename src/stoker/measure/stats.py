@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from stoker.domain import tier
+
 Z95 = 1.959964
 """Of the normal distribution: 95 % lie within."""
 
@@ -55,6 +57,12 @@ class Verdict(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNDECIDED = "undecided"
+
+
+OF_A_ROW = {
+    Verdict.ALLOW: tier.Verdict.ALLOW, Verdict.DENY: tier.Verdict.DENY, Verdict.UNDECIDED: tier.Verdict.VERIFY,
+}  # fmt: skip
+"""What a verdict of the test means for routing."""
 
 
 class Sprt:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from pathlib import Path
 
 import msgspec
 
-from stoker.store.private import write_draft
+from stoker.store.private import replace
 
 log = logging.getLogger("stoker.store")
 
@@ -50,19 +49,4 @@ class Active:
                 residents[slot] = serve
             if residents == before:
                 return
-            draft = write_draft(self._path, msgspec.json.format(msgspec.json.encode(residents), indent=1) + b"\n")
-            try:
-                draft.replace(self._path)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-            sync(self._path.parent)
-
-
-def sync(directory: Path) -> None:
-    """What was renamed in it survives a power cut."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+            replace(self._path, msgspec.json.format(msgspec.json.encode(residents), indent=1) + b"\n")

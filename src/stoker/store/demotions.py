@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.tier import Demotion
-from stoker.store.active import sync
-from stoker.store.private import write_draft
+from stoker.store.private import replace
 
 log = logging.getLogger("stoker.store")
 Demoted = dict[tuple[str, str], Demotion]
@@ -40,10 +39,4 @@ class Demotions:
 
     def write(self, demotions: Iterable[Demotion]) -> None:
         """All of them. Blocks for a sync of the disk. Raises OSError, and the old list stays then."""
-        draft = write_draft(self.path, msgspec.json.format(msgspec.json.encode(list(demotions)), indent=1) + b"\n")
-        try:
-            draft.replace(self.path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        sync(self.path.parent)
+        replace(self.path, msgspec.json.format(msgspec.json.encode(list(demotions)), indent=1) + b"\n")

@@ -15,8 +15,7 @@ import msgspec
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import Row
-from stoker.store.active import sync
-from stoker.store.private import write_draft
+from stoker.store.private import replace
 from stoker.store.profile import MAX_BYTES, Rows, checked
 
 log = logging.getLogger("stoker.store")
@@ -75,10 +74,4 @@ def recover(path: Path) -> tuple[Rows, Spent]:
 
 def write(path: Path, body: bytes) -> None:
     """By rename and synced: a reader, or a power cut, finds the old one or the new one. Blocks. Raises OSError."""
-    draft = write_draft(path, body)
-    try:
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+    replace(path, body)

@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.gate import Override
-from stoker.store.active import sync
-from stoker.store.private import write_draft
+from stoker.store.private import replace
 
 log = logging.getLogger("stoker.store")
 
@@ -42,10 +41,4 @@ class Overrides:
         """All of them. Blocks for a sync of the disk. Raises OSError, and the old list stays then."""
         with self._writing:
             body = msgspec.json.format(msgspec.json.encode(list(overrides.values())), indent=1) + b"\n"
-            draft = write_draft(self._path, body)
-            try:
-                draft.replace(self._path)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-            sync(self._path.parent)
+            replace(self._path, body)

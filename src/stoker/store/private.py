@@ -60,3 +60,25 @@ def write_draft(path: Path, content: bytes) -> Path:
         draft.unlink(missing_ok=True)
         raise
     return draft
+
+
+def replace(path: Path, content: bytes) -> None:
+    """By rename and synced: a reader, or a power cut, finds the old one or the new one. Blocks. Raises OSError, and the
+    old one stays then.
+    """
+    draft = write_draft(path, content)
+    try:
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(directory: Path) -> None:
+    """What was renamed in it survives a power cut."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

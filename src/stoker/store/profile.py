@@ -16,8 +16,7 @@ import msgspec
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import Router
 from stoker.domain.tier import Row
-from stoker.store.active import sync
-from stoker.store.private import write_draft
+from stoker.store.private import replace
 
 VERSION = 1
 KEPT = 50
@@ -124,13 +123,7 @@ class ProfileFile:
                 if before == body:
                     return
                 self._remember(before)
-            draft = write_draft(self.path, body)
-            try:
-                draft.replace(self.path)
-            except BaseException:
-                draft.unlink(missing_ok=True)
-                raise
-            sync(self.path.parent)
+            replace(self.path, body)
 
     def history(self) -> list[Path]:
         """What it was, the newest last."""

@@ -20,7 +20,7 @@ import msgspec
 
 from stoker.domain.answer import Answer
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import Row
 from stoker.measure import stats
 from stoker.measure.suites import sandbox
 from stoker.measure.suites.check import Check
@@ -37,11 +37,6 @@ PATIENCE = 60.0
 """Seconds for one check: the sandbox's own limits come first."""
 GIVE_UP = 3
 """So many in a row that are no sample end a class."""
-VERDICTS = {
-    stats.Verdict.ALLOW: Verdict.ALLOW,
-    stats.Verdict.DENY: Verdict.DENY,
-    stats.Verdict.UNDECIDED: Verdict.VERIFY,
-}
 
 
 class Outcome(StrEnum):
@@ -253,7 +248,8 @@ def rows(
         seconds = [one.seconds for one in samples if one.seconds is not None]
         found.append(
             Row(
-                tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed, VERDICTS[sprt.verdict],
+                tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed,
+                stats.OF_A_ROW[sprt.verdict],
                 round(statistics.median(seconds), 6) if seconds else None, source, digest(own), at,
             )
         )  # fmt: skip
