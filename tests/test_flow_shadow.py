@@ -55,7 +55,8 @@ class House:
         configured = Router(tiers, breaker=BreakerLimits(2), shadow=Settings(**settings), **router)
         self.routing = stage.flow.routing = Routing(configured, stage.serves, {}, sees, LoopClock().now)
         self.know("i")
-        judge = Judge(stage.conductor, Asker(stage.pool, Speech(Signer((b"key" * 11,)), lambda: self.at)))
+        asker = Asker(stage.pool, Speech(Signer((b"key" * 11,)), lambda: self.at))
+        judge = Judge(stage.conductor, asker, LoopClock().now)
         self.shadow = Shadow(state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()
 
@@ -229,7 +230,7 @@ async def test_an_answer_of_the_judge_itself_is_not_graded(stage: Stage) -> None
         (await it.judged()).reply(whole())
         assert (await client.reply()).header("x-stoker-tier") == "dear"
         await stage.quiet()
-        assert (it.counts.graded, it.counts.ungraded) == ({}, {})
+        assert (it.counts.graded, it.counts.ungraded) == ({}, {"own_answer": 1})
 
 
 @story(SMALL, LARGE)

@@ -167,17 +167,32 @@ async def test_a_judge_that_takes_too_long_is_given_up_and_paid_for_as_far_as_ca
 
 
 @story(SMALL, LARGE)
-async def test_a_judge_that_fails_too_often_is_left_alone_as_any_tier_is(stage: Stage) -> None:
+async def test_a_judge_that_fails_too_often_is_left_alone_and_serves_as_a_tier_all_the_same(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
         for number in (1, 2):
             await served(stage)
             (await it.judged()).reply({}, "500 Internal Server Error")
             await it.dropped("judge_failed", number)
-        assert it.routing.state("dear") == "open"
         await served(stage)
-        await it.dropped("judge_unwell")
+        await it.dropped("judge_resting")
+        assert it.routing.state("dear") == "closed"
         stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_whoever_wants_the_judges_only_place_gets_it_at_once(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        await served(stage)
+        talk = await it.judged()
+        client = await stage.client()
+        await client.send(ask(model="large"))
+        await asyncio.wait_for(talk.gone.wait(), PATIENCE)
+        (await stage.asked()).reply(whole())
+        assert (await client.reply()).status == 200
+        await it.dropped("judge_busy")
+        assert it.routing.state("dear") == "closed"
 
 
 @story(SMALL, LARGE)

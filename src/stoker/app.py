@@ -236,7 +236,7 @@ class Application:
         )
         speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
         asker = Asker(self.pool, speech)
-        judge = Judge(self.conductor, asker)
+        judge = Judge(self.conductor, asker, clock.now)
         self.companion = Companion(
             Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
         )

@@ -54,9 +54,11 @@ class Asker:
 
 
 @asynccontextmanager
-async def place(leases: Leases, serve: Serve, may_wait: bool, timeout: float) -> AsyncIterator[Lease]:
+async def place(
+    leases: Leases, serve: Serve, may_wait: bool, timeout: float, yields: bool = False
+) -> AsyncIterator[Lease]:
     """A lease for `timeout` seconds at most: then TimeoutError. Raises CapacityError where there is none, or where it
-    is taken away.
+    is taken away: if it `yields`, as soon as anybody waits for it.
     """
     is_cut = False
 
@@ -70,6 +72,8 @@ async def place(leases: Leases, serve: Serve, may_wait: bool, timeout: float) ->
         async with asyncio.timeout(timeout) as limit:
             lease = await _lease(leases, serve, may_wait)
             lease.on_cut = cut
+            if yields:
+                leases.yields(lease)
             try:
                 yield lease
             finally:

@@ -23,6 +23,9 @@ class Leases(Protocol):
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
         """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
 
+    def yields(self, lease: Lease) -> None:
+        """It is taken away as soon as somebody waits for what it holds; that may be at once."""
+
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
 

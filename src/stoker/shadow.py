@@ -36,7 +36,10 @@ REMEMBERED = 1000
 """Graded requests whose grade `stoker explain` can tell."""
 MAX_BODY = 8 * MAX_TEXT
 """Bytes of a request from which on it is not even read: its conversation would be too long."""
-DROPS = ("not_permitted", "cost_cap", "too_long", "unread", "cut_short", "not_text", "tier_unknown", "queue_full")
+DROPS = (
+    "not_permitted", "cost_cap", "too_long", "unread", "cut_short", "not_text", "tier_unknown", "queue_full",
+    "own_answer",
+)  # fmt: skip
 """Why what was drawn was not graded, beside those of the judge."""
 
 
@@ -130,7 +133,10 @@ class Shadow:
     def offer(self, sample: Sample, tier: str, task_class: str, request_id: str) -> None:
         """Into the queue, where it can be graded."""
         routing = self._routing
-        if routing is None or self._worker is None or tier == routing.router.shadow.judge:
+        if routing is None or self._worker is None:
+            return
+        if tier == routing.router.shadow.judge:
+            self._drop("own_answer")
             return
         job = self._job(routing, sample, tier, task_class, request_id)
         if isinstance(job, str):

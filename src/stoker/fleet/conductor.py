@@ -113,6 +113,10 @@ class Conductor:
             return lease
         return waiting
 
+    def yields(self, lease: Lease) -> None:
+        """The lease is taken away as soon as somebody waits for what it holds; that may be at once."""
+        self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
+
     def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting[id] = _Waiting(name, future, now, is_request)

@@ -54,6 +54,10 @@ class Stage:
         self.take(self.scheduler.on_request(self._next, name, self.now, counted))
         return self._next
 
+    def yields(self, id: int, name: str) -> int:
+        self.take(self.scheduler.on_yield(id, name, self.now))
+        return id
+
     def switch(self, name: str, drain: float | None = None) -> int:
         self._next += 1
         self.take(self.scheduler.on_switch(self._next, name, self.now, drain))

@@ -355,6 +355,67 @@ def test_counting_tokens_takes_a_lease_but_no_place() -> None:
     assert stage.scheduler.seats["a"].active == 1
 
 
+def test_a_lease_that_yields_is_cut_for_whoever_wants_its_place_and_nobody_waits() -> None:
+    stage = Stage(serve("a", max_active=1, queue_timeout=0.0))
+    stage.load("a")
+    grade = stage.yields(stage.request("a"), "a")
+    live = stage.request("a")
+    assert (stage.cut, live in stage.granted) == ([grade], True)
+    stage.served(grade, "a")  # its end is known already
+    assert stage.scheduler.seats["a"].active == 1
+
+
+def test_a_lease_that_begins_to_yield_while_somebody_waits_goes_at_once() -> None:
+    stage = Stage(serve("a", max_active=1, queue_timeout=30.0))
+    stage.load("a")
+    grade, live = stage.request("a"), stage.request("a")
+    stage.yields(grade, "a")
+    assert (stage.cut, live in stage.granted) == ([grade], True)
+
+
+def test_a_lease_that_yields_leaves_the_other_places_as_they_are() -> None:
+    stage = Stage(serve("a", max_active=2))
+    stage.load("a")
+    grade = stage.yields(stage.request("a"), "a")
+    live = stage.request("a")
+    assert (stage.cut, live in stage.granted) == ([], True)
+    assert stage.scheduler.seats["a"].yielding == {grade}
+
+
+def test_a_lease_that_yields_holds_up_no_swap() -> None:
+    stage = Stage(serve("a"), serve("b"), drain_timeout=30.0)
+    stage.load("a")
+    grade = stage.yields(stage.request("a"), "a")
+    stage.to(60.0)  # resident for long enough, and idle but for that
+    stage.request("b")
+    assert stage.cut == [grade]
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]
+
+
+def test_a_lease_that_yields_keeps_no_serve_loaded() -> None:
+    stage = Stage(serve("a", idle_unload=10.0))
+    stage.load("a")
+    stage.served(stage.request("a"), "a")
+    stage.to(8.0)
+    stage.served(stage.yields(stage.request("a"), "a"), "a")
+    grade = stage.yields(stage.request("a"), "a")
+    stage.to(10.0)
+    assert stage.cut == [grade]
+    assert [swap.victims for swap in stage.swaps] == [("a",)]
+
+
+def test_with_fewer_places_after_a_reload_the_lease_that_yields_goes_and_the_place_is_not_given_twice() -> None:
+    stage = Stage(serve("a", max_active=2))
+    stage.load("a")
+    live, grade = stage.request("a"), stage.request("a")
+    stage.yields(grade, "a")
+    stage.take(stage.scheduler.on_reload([Slot("gpu")], [serve("a", max_active=1, queue_timeout=30.0)], stage.now))
+    late = stage.request("a")
+    assert (stage.cut, late in stage.granted) == ([grade], False)
+    stage.served(live, "a")
+    assert late in stage.granted
+
+
 def test_memory_lets_residents_live_side_by_side_and_moves_out_the_longest_idle() -> None:
     gib = 2**30
     stage = Stage(serve("a", memory=4 * gib), serve("b", memory=4 * gib), serve("c", memory=4 * gib), memory=8 * gib)

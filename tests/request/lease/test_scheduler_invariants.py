@@ -107,6 +107,12 @@ class Stories(RuleBasedStateMachine):
         id = data.draw(st.sampled_from(sorted(self.holding)))
         self.take(self.scheduler.on_served(id, self.holding.pop(id), self.now))
 
+    @precondition(lambda self: self.holding)
+    @rule(data=st.data())
+    def yields(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.holding)))
+        self.take(self.scheduler.on_yield(id, self.holding[id], self.now))
+
     @precondition(lambda self: any(id > 0 for id in self.waiting))
     @rule(data=st.data())
     def leaves(self, data: st.DataObject) -> None:
@@ -230,6 +236,7 @@ class Stories(RuleBasedStateMachine):
         assert known == set(self.holding)
         for seat in self.scheduler.seats.values():
             assert seat.active == sum(seat.leases.values())
+            assert seat.yielding <= seat.leases.keys()
             if not self.troubled:
                 assert seat.active <= seat.serve.max_active
 
@@ -242,6 +249,13 @@ class Stories(RuleBasedStateMachine):
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:
         for seat in self.scheduler.seats.values():
             if seat.phase is Phase.READY and seat.has_place():
+                assert not any(w.counted for w in seat.queue.values())
+
+    @invariant()
+    def nobody_waits_for_what_a_lease_holds_that_yields(self) -> None:
+        for seat in self.scheduler.seats.values():
+            if seat.yielding:
+                assert seat.phase is Phase.READY
                 assert not any(w.counted for w in seat.queue.values())
 
     @invariant()

@@ -68,8 +68,7 @@ def victims_for(target: Seat) -> Victims | Later | Never:
 
 def _cost(seat: Seat) -> tuple[bool, float, float, str]:
     """Idle before busy, then longest unused, then cheapest to bring back."""
-    busy = bool(seat.leases or seat.queue)
-    return (busy, seat.idle_since, timing(seat).swap_time, seat.name)
+    return (seat.is_used(), seat.idle_since, timing(seat).swap_time, seat.name)
 
 
 def _explain(target: Seat, pins: list[Seat], shortfall: int) -> str:

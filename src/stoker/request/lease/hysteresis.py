@@ -45,7 +45,7 @@ def may_evict(target: Seat, victims: tuple[Seat, ...], now: float) -> Verdict:
         return Verdict(False, min(settled_at, overdue_at), "min_residency")  # 4
     if len(target.queue) >= target.room.slot.swap.swap_after:
         return Verdict(True, now, "swap_after")  # 5
-    if any(v.leases or v.queue for v in victims):
+    if any(v.is_used() for v in victims):
         return Verdict(False, overdue_at, "busy")  # 6
     idle_at = max(v.idle_since for v in victims) + limits.linger
     if now < idle_at:

@@ -27,6 +27,7 @@ class Scheduler(Settling):
         """A request for a serve that exists. It is granted, refused, or waits.
 
         1. ready, nobody before it, a place free (or none needed) -> Grant        (hot)
+           no place free, but a lease that yields                 -> Cut, Grant
         2. shutting down, drained by the operator, or parked      -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject
         4. ready, but no place: `queue_timeout`, 0 = Reject at once
@@ -38,12 +39,16 @@ class Scheduler(Settling):
         if is_open and (not counted or (not seat.queue and seat.active < seat.serve.max_active)):
             self.lease(seat, id, counted)
             return [Grant(id)]  # 1
+        gone = self.give_way(seat) if is_open else []
+        if gone and seat.has_place():
+            self.lease(seat, id, counted)
+            return [*gone, Grant(id)]  # 1
         error, for_place = self._refusal(seat, now)
         if error is not None:
-            return [Reject(id, error)]
+            return [*gone, Reject(id, error)]
         patience = seat.serve.queue_timeout if for_place else timing(seat).swap_timeout
         seat.queue[id] = Waiter(id, Want.REQUEST, now, now + patience, counted, for_place)
-        return self.settle(now)
+        return [*gone, *self.settle(now)]
 
     def on_cancel(self, id: int, name: str, now: float) -> list[Command]:
         """A waiter leaves. One that was granted in the same moment gives its lease back."""
@@ -61,11 +66,24 @@ class Scheduler(Settling):
         if seat is None or counted is None:
             return []
         seat.active -= counted
-        seat.idle_since = now
+        if id in seat.yielding:
+            seat.yielding.remove(id)
+        else:
+            seat.idle_since = now
         if seat.phase is Phase.READY and seat.room.is_quiet():
             idle = seat.serve.idle_unload
             if idle is None or (self.wake is not None and self.wake <= now + idle):
                 return []  # hot
+        return self.settle(now)
+
+    def on_yield(self, id: int, name: str, now: float) -> list[Command]:
+        """A lease ends as soon as somebody waits for its place, or for the memory of its serve; it keeps no serve from
+        being idle. Unknown ones, and those that take no place, are ignored.
+        """
+        seat = self.seats.get(name)
+        if seat is None or not seat.leases.get(id):
+            return []
+        seat.yielding.add(id)
         return self.settle(now)
 
     # -- the fleet -----------------------------------------------------------------------------------------------
@@ -115,8 +133,7 @@ class Scheduler(Settling):
             if seat is not None and seat.phase is Phase.STOPPING:
                 seat.exited = True  # its swap may yet be found impossible, and leave it as it is: gone
             return []  # a start or a stop reports through on_swap_done
-        seat.leases.clear()
-        seat.active = 0
+        seat.end(seat.leases)
         seat.last_error = error = refusals.exited(seat.serve, detail, code)
         if seat.phase is Phase.DRAINING:
             seat.exited = True

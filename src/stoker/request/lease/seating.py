@@ -57,10 +57,11 @@ class Seating:
         seat.active += counted
 
     def cut(self, seat: Seat, reason: str) -> Command:
-        leases = tuple(seat.leases)
-        seat.leases.clear()
-        seat.active = 0
-        return Cut(seat.name, leases, reason)
+        return Cut(seat.name, seat.end(seat.leases), reason)
+
+    def give_way(self, seat: Seat) -> list[Command]:
+        """Its leases that yield are taken away."""
+        return [Cut(seat.name, seat.end(seat.yielding), "others wait for its place")] if seat.yielding else []
 
     def refuse_all(self, seat: Seat, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in seat.queue]
@@ -150,8 +151,7 @@ class Seating:
         seat.phase = Phase.STOPPED
         seat.exited = False
         seat.measured = None  # what it will hold next time is what was declared, until it is measured again
-        seat.leases.clear()
-        seat.active = 0
+        seat.end(seat.leases)
         commands: list[Command] = [Grant(id) for id in seat.unloads]
         seat.unloads.clear()
         if seat.pending is not None:

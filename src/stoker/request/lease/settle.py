@@ -2,10 +2,11 @@
 
     1. waiters past their deadline are refused
     2. a swap that nobody wants any more is taken back (still draining) or cancelled (others wait because of it)
-    3. ready serves grant their waiters, first come first served
+    3. ready serves grant their waiters, first come first served; where a place lacks, leases that yield are cut for it
     4. stopped serves that somebody waits for start, if they fit; else the eviction question, then the hysteresis one
     5. serves idle for `idle_unload` are stopped
-    6. drains that are over (empty, or at their deadline: cut) become running swaps
+    6. leases that yield do not hold up a drain: cut. Drains that are over (empty, or at their deadline: cut) become
+       running swaps
     7. the next time at which any of this can change by itself becomes WakeAt
 
 Order of starting within a slot: switches, then models past `max_wait` (oldest first), then by oldest waiter, preloads
@@ -81,6 +82,8 @@ class Settling(Seating):
             if seat.phase is not Phase.READY:
                 continue
             for waiter in list(seat.queue.values()):
+                if waiter.want is Want.REQUEST and waiter.counted and not seat.has_place():
+                    commands += self.give_way(seat)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.counted or seat.has_place():
@@ -123,7 +126,7 @@ class Settling(Seating):
     def _idle(self, room: Room, now: float, times: list[float]) -> None:
         for seat in room.seats:
             idle = seat.serve.idle_unload
-            if idle is None or seat.phase is not Phase.READY or seat.leases or seat.queue or seat.wanted:
+            if idle is None or seat.phase is not Phase.READY or seat.is_used() or seat.wanted:
                 continue
             due = max(seat.idle_since, seat.ready_since) + idle
             if now >= due:
@@ -136,6 +139,8 @@ class Settling(Seating):
         for swap in room.swaps.values():
             if swap.run_at is not None:
                 continue
+            for victim in swap.victims:
+                commands += self.give_way(victim)
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
                 times.append(swap.drain_deadline)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -63,6 +64,8 @@ class Seat:
     """Lease id -> whether it takes a place."""
     active: int = 0
     """Leases that take a place."""
+    yielding: set[int] = field(default_factory=set)
+    """Leases that end as soon as somebody else could use what they hold."""
     queue: dict[int, Waiter] = field(default_factory=dict)
     """In order of arrival."""
     ready_since: float = 0.0
@@ -104,9 +107,21 @@ class Seat:
         """Arrival of the oldest waiter; infinity if none waits."""
         return next(iter(self.queue.values())).since if self.queue else float("inf")
 
+    def end(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """These leases of it end."""
+        ended = tuple(ids)
+        for id in ended:
+            self.active -= self.leases.pop(id)
+        self.yielding.difference_update(ended)
+        return ended
+
     def must_stop(self) -> bool:
         """Whether something besides a waiting request asks for its stop."""
         return bool(self.unloads or self.removed or self.pending or self.parked)
+
+    def is_used(self) -> bool:
+        """Whether somebody holds it or waits for it, who need not give way."""
+        return bool(self.queue) or len(self.leases) > len(self.yielding)
 
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
