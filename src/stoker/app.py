@@ -487,6 +487,7 @@ class Application:
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
         rows = rows_of(fresh.router, fresh.paths.state)
+        allowed = self._allowed()
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.promotions.configure(fresh.aliases, fresh.serves)
@@ -510,8 +511,12 @@ class Application:
             "added": sorted(new.keys() - old.keys()),
             "removed": sorted(old.keys() - new.keys()),
             "routing": routes,
+            "lapsed": [{"tier": tier, "class": name} for tier, name in sorted(allowed - self._allowed())],
             "problems": problems,
         }
+
+    def _allowed(self) -> set[tuple[str, str]]:
+        return set() if self.flow.routing is None else self.flow.routing.allowed()
 
 
 def placed(settings: Settings) -> list[Serve]:

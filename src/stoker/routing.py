@@ -205,6 +205,12 @@ class Routing:
             del self.graded[key]
         self.rows = dict(rows)
 
+    def allowed(self) -> set[tuple[str, str]]:
+        """Tier and class of each row that lets a tier serve, or will once it is loaded, as it was measured."""
+        found = ((key, self._tiers.get(key[0])) for key in self.rows)
+        seen = ((key, self.standing(tier, key[1])) for key, tier in found if tier is not None)
+        return {key for key, one in seen if one.is_proved or one.is_expected}
+
     def stale(self) -> list[tuple[str, str, str]]:
         """Tier, class and reason of each row that counts no longer: to be measured again."""
         found = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.evaluate.bar import Bar
-from stoker.cli.evaluate.bootstrap import _show, _told
+from stoker.cli.evaluate.bootstrap import _served, _show, _told
+from stoker.cli.failure import UsageError
+from stoker.domain.routing import Router
 from stoker.domain.tier import Row, Tier, Verdict
 from stoker.measure.suites.grade import TOO_LONG, Gap
 
@@ -52,6 +54,19 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
 def test_a_gap_says_why_and_what_helps(gap: Gap, context: int | None, says: str) -> None:
     rows = [row("chat", Verdict.VERIFY), row("planning", Verdict.ALLOW)]
     assert _told(gap, TIER, rows, context) == says
+
+
+def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.CaptureFixture[str]) -> None:
+    limited = Tier("small", "spark", classes=("chat", "planning"))
+    router = Router((limited,))
+    assert _served(router, limited, []) == ["chat", "planning"]
+    assert capsys.readouterr().err == ""
+    assert _served(router, limited, ["planning", "review"]) == ["planning"]
+    assert "tier 'small' does not serve review: left out" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="tier 'small' serves none of review"):
+        _served(router, limited, ["review"])
+    cloud = Tier("dear", "far", cloud=True)
+    assert _served(Router((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], "measured before it is allowed"
 
 
 def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:

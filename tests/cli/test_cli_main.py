@@ -101,7 +101,7 @@ def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
 def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "problems": []}
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": []}
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
     assert capsys.readouterr().out == "changed: fast\nadded: new\n"
@@ -116,6 +116,18 @@ def test_reload_tells_what_changed_and_fails_with_problems(
     stoker.answer("POST /admin/reload", error("the demo has no file", "no_configuration"), 409)
     assert run(["reload"]) == 1
     assert "the demo has no file" in capsys.readouterr().err
+
+
+def test_reload_names_the_tiers_whose_measurements_hold_no_longer_and_what_to_type(
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lapsed = [{"tier": "small", "class": name} for name in ("chat", "planning")] + [{"tier": "big", "class": "chat"}]
+    stoker.answer("POST /admin/reload", {"routing": True, "lapsed": lapsed})
+    assert run(["reload"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(" is not")[0] for line in told] == ["stoker: tier small", "stoker: tier big"]
+    assert "at chat, planning;" in told[0]
+    assert told[0].endswith("stoker eval calibrate small")
 
 
 def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,31 @@ def test_what_was_measured_is_shown_by_tier_and_class(profile: Path, capsys: pyt
     assert lines[2].split()[:6] == ["cheap", "planning", "deny", "0", "of", "3"]
 
 
+def test_what_counts_no_longer_is_marked_while_something_runs_that_knows_it(
+    profile: Path, stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(profile, row("chat"), row("planning"))
+    stale = [{"tier": "cheap", "class": "planning", "why": "changed since it was measured (27 of 27 passed)"}]
+    stoker.answer("GET /status", {"routing": {"stale": stale}})
+    assert run(["profile", "show"]) == 0
+    captured = capsys.readouterr()
+    lines = captured.out.splitlines()
+    assert lines[1].split()[2:4] == ["allow", "27"]
+    assert lines[2].split()[2:4] == ["allow", "(stale)"]
+    assert lines[3] == "cheap at planning: changed since it was measured (27 of 27 passed)"
+    assert "stoker eval calibrate" in captured.err
+    assert run(["profile", "show", "--json"]) == 0
+    assert [one["stale"] for one in json.loads(capsys.readouterr().out)] == ["", stale[0]["why"]]
+
+
+def test_whether_rows_still_count_is_not_guessed_while_nothing_runs(
+    profile: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(profile, row("chat"))
+    assert run(["profile", "show"]) == 0
+    assert "which rows still count is known while Stoker runs: stoker up --config" in capsys.readouterr().err
+
+
 def graded(profile: Path, *rows: Row) -> None:
     path = profile.with_name("live.json")
     path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, Spent()))
@@ -93,7 +118,7 @@ def test_nothing_measured_says_what_holds_then_and_what_to_run(
 def test_a_row_for_programs_is_the_row_of_the_file(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(profile, row())
     assert run(["profile", "show", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [{**msgspec.to_builtins(row()), "live": None}]
+    assert json.loads(capsys.readouterr().out) == [{**msgspec.to_builtins(row()), "live": None, "stale": None}]
 
 
 @pytest.mark.parametrize("words", [["show"], ["diff"], ["export"], ["import", "x.json"]])
@@ -145,6 +170,20 @@ def test_rows_of_tiers_and_classes_that_are_not_configured_are_shown_and_kept(
     assert kept == {("gone", "chat"), ("cheap", "juggling"), ("cheap", "chat")}
 
 
+def test_config_check_reads_the_profile_that_up_would_read(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(profile, row(), row(tier="gone"))
+    assert run(["config", "check"]) == 0
+    assert "warning: the profile has a row of tier 'gone'" in capsys.readouterr().err
+    profile.write_text("{")
+    assert run(["config", "check", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ok"], "is no quality profile" in found["problems"][0]) == (False, True)
+    config = profile.parent.parent / "stoker.toml"
+    config.write_text(config.read_text() + '[router]\nprofile_path = "nowhere.json"\n')
+    assert run(["config", "check"]) == 2
+    assert "nowhere.json: No such file" in capsys.readouterr().err
+
+
 # -- diff -----------------------------------------------------------------------------------------------------------
 
 
@@ -180,7 +219,9 @@ def test_without_history_a_file_is_asked_for(profile: Path, capsys: pytest.Captu
 def test_a_file_that_is_not_there_is_named(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("diff", "import"):
         assert run(["profile", command, "nowhere.json"]) == 2
-        assert "nowhere.json: No such file" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "nowhere.json: No such file" in told
+        assert "stoker profile export" in told
 
 
 # -- export and import ------------------------------------------------------------------------------------------------

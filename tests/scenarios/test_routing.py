@@ -95,7 +95,7 @@ def test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out(tmp_p
         template.write_text(FOREIGN)
         broken = llama("ember", "ember", **small, chat_template=str(template))
         plane.write(plane.config.read_text().replace(models[1], broken))
-        said(plane, "reload")
+        assert {"tier": "small", "class": "planning"} in plane.admin("reload")[1]["lapsed"]
         assert tier_of(plane, "auto:planning", PLAN) == "big", "it was never measured like this"
         assert plane.admin("switch", serve="ember")[0] == 200
         known(plane, "small")
@@ -131,6 +131,10 @@ def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_w
             assert words in answer["error"]["message"]
         shown = said(plane, "route", "anything", "--class", "planning", code=1)
         assert "class planning, high risk, by the caller's word" in shown
+        for unknown in ("planing", ""):
+            status, answer = plane.admin("route", prompt="anything", task=unknown)
+            assert (status, answer["error"]["code"]) == (400, "unknown_class")
+            assert f"there is no class '{unknown}'; there are chat" in answer["error"]["message"]
         status, answer, _ = asked(plane, "big")
         assert (status, answer["error"]["code"]) == (404, "unknown_model"), "nor by its name"
 

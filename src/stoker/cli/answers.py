@@ -141,4 +141,6 @@ class Reloaded(msgspec.Struct, frozen=True):
     removed: list[str] = []
     routing: bool = False
     """Whether what routing goes by changed."""
+    lapsed: list[dict[str, str]] = []
+    """Tier and class of what was measured to be good enough, and is not known to be that any more."""
     problems: list[str] = []

@@ -17,14 +17,19 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem, with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
 
+    from stoker.store.profile import rows_of, strangers
+
     try:
         settings = load_settings(config)
+        rows = rows_of(settings.router, settings.paths.state)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
     found = cautions(settings)
+    if settings.router is not None:
+        found += strangers(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return

@@ -87,7 +87,7 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
     with find_place(config, state).control() as control:
         answer = control.reload()
     if json:
-        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "problems")})
+        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "lapsed", "problems")})
     else:
         told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
@@ -97,6 +97,12 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
             terminal.say(line)
         if not told and not answer.problems:
             terminal.say("nothing changed")
+        for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
+            classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
+            terminal.note(
+                f"stoker: tier {tier} is not known to be what was measured at {classes}; "
+                f"look, and measure what changed: stoker eval calibrate {tier}"
+            )
         for problem in answer.problems:
             terminal.note(f"stoker: {problem}")
     if answer.problems:

@@ -36,10 +36,10 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 
     place = find_place(config, state)
     rows, live = _own(place), live_rows(place)
-    demoted = _demoted(place, rows)
+    demoted, stale = _demoted(place, rows), _stale(place)
     keys = sorted(rows.keys() | live.keys())
     if json:
-        terminal.emit([_beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) for key in keys])
+        terminal.emit([_beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) | _of_age(key, stale) for key in keys])
         return
     if not keys:
         terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
@@ -51,14 +51,21 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         row, graded = rows.get(key), _word(live[key]) if key in live else "-"
         if row is None:
             return (*key, "not measured", "-", "-", "-", "-", "-", graded)
+        verdict = f"{row.verdict.value} (stale)" if stale and key in stale else row.verdict.value
         return (
-            *key, row.verdict.value, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",
+            *key, verdict, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",
             _seconds(row.latency), row.source, figures.moment(row.at) if row.at else "-", graded,
         )  # fmt: skip
 
     terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
     for one in demoted.values():
         terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
+    for (tier, name), why in (stale or {}).items():
+        terminal.say(f"{tier} at {name}: {why}")
+    if stale:
+        terminal.note("measure again what counts no longer: stoker eval calibrate")
+    elif stale is None:
+        terminal.note("which rows still count is known while Stoker runs: " + place.start)
 
 
 @app.command()
@@ -85,7 +92,7 @@ def diff(
         if not history:
             raise UsageError("there is no earlier profile to compare with: stoker profile diff FILE")
         other = history[-1]
-    before, now = load(other), _own(place)
+    before, now = load(other, _WRITTEN), _own(place)
     changes = [
         {"tier": tier, "class": name, "before": _word(before.get((tier, name))), "now": _word(now.get((tier, name)))}
         for tier, name in sorted(before.keys() | now.keys())
@@ -131,7 +138,7 @@ def import_(
     from stoker.store.profile import ProfileFile, load
 
     place = find_place(config, state)
-    rows = load(file)
+    rows = load(file, _WRITTEN)
     kept: Rows = {} if replace else _own(place)
     try:
         ProfileFile(_path(place)).write({**kept, **rows}.values())
@@ -139,6 +146,9 @@ def import_(
         raise UsageError(f"{_path(place)} cannot be written: {error.strerror}") from error
     terminal.say(f"{len(rows)} rows taken over into {_path(place)}")
     terminal.note("route by them: stoker reload")
+
+
+_WRITTEN = "give a file that `stoker profile export` wrote"
 
 
 def _own(place: Place) -> Rows:
@@ -155,6 +165,23 @@ def _demoted(place: Place, rows: Rows) -> Demoted:
     from stoker.store.demotions import Demotions, path_of
 
     return {key: one for key, one in Demotions(path_of(place.state)).read().items() if holds(one, rows.get(key), None)}
+
+
+def _stale(place: Place) -> dict[tuple[str, str], str] | None:
+    """Why rows count no longer, as the running Stoker sees its models; None: none runs."""
+    from stoker.cli.failure import NotRunning
+
+    try:
+        with place.control() as control:
+            routing = control.document("/status").get("routing") or {}
+    except NotRunning:
+        return None
+    return {(one["tier"], one["class"]): one["why"] for one in routing.get("stale", [])}
+
+
+def _of_age(key: tuple[str, str], stale: dict[tuple[str, str], str] | None) -> dict[str, object]:
+    """`stale`: why it counts no longer, empty where it does; null: nobody knows, for nothing runs."""
+    return {"stale": None if stale is None else stale.get(key, "")}
 
 
 def _of_demotion(key: tuple[str, str], demoted: Demoted) -> dict[str, object]:

@@ -139,6 +139,8 @@ def _routing(router: Router, serves: Sequence[Serve]) -> Iterator[str]:
         yield f"router: no tier may serve {', '.join(unserved)}: requests of these classes are refused"
     if not router.high_risk:
         yield "router: high_risk is empty: a local tier of which nothing was measured may serve every class"
+    if router.shadow.judge and not router.shadow.rate:
+        yield "router.shadow: `judge` is set and `rate` is 0: nothing is graded; `rate = 0.05` grades every 20th answer"
     if router.classifier is not None:
         yield from _classifier(by_name[router.classifier.serve], router.allow_cloud)
 

@@ -44,15 +44,16 @@ def rows_of(router: Router | None, state: str | Path) -> Rows:
     return load(path_of(router, state))
 
 
-def load(path: Path) -> Rows:
-    """Raises ConfigError that names the file and what is wrong: nothing is routed by half a profile."""
+def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take router.profile_path out") -> Rows:
+    """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
+    half a profile.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is no quality profile"])
         body = path.read_bytes()
     except OSError as error:
-        text = f"{path}: {error.strerror}; `stoker eval bootstrap` writes one, or take router.profile_path out"
-        raise ConfigError([text]) from error
+        raise ConfigError([f"{path}: {error.strerror}; {helps}"]) from error
     return parse(body, str(path))
 
 

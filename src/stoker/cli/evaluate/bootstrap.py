@@ -65,12 +65,24 @@ def bootstrap(
         raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
     done: list[Row] = []
     for tier in _chosen(router, tiers or []):
-        done += _measure(place, tier, names, suites, fresh, quiet=json)
+        done += _measure(place, tier, _served(router, tier, names), suites, fresh, quiet=json)
     if json:
         _emit(done)
     if not done:
         terminal.note("stoker: nothing was measured")
         raise typer.Exit(FAILED)
+
+
+def _served(router: Router, tier: Tier, names: Sequence[str]) -> list[str]:
+    """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
+    from stoker.domain.routing import listed
+
+    served = [name for name in names or router.known if listed(name, tier.classes)]
+    if not served:
+        raise UsageError(f"tier '{tier.name}' serves none of {', '.join(names)}: its `classes` leave them out")
+    if left := [name for name in names if name not in served]:
+        terminal.note(f"stoker: tier '{tier.name}' does not serve {', '.join(left)}: left out")
+    return served
 
 
 def calibrate(
