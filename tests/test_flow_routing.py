@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -18,9 +19,10 @@ from stoker.domain.serve import Secret
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
 from stoker.fleet.residency import Residency
+from stoker.request.lease.state import Phase
 from stoker.routing import Routing
 from stoker.testing.client import Event, RawClient, compose
-from test_flow_stage import LoopClock, Stage, a_serve, ask, story
+from test_flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, ask, story
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
 LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)))
@@ -455,6 +457,70 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
         talk.reply(whole())
         await client.reply()
         assert (seen[-1].tokens, seen[-1].is_long) == (None, is_long)
+
+
+@story(SMALL, LARGE)
+async def test_a_count_loads_no_tier_that_was_unloaded_since(stage: Stage) -> None:
+    local = Tier("cheap", "small"), Tier("big", "large")
+    route(stage).configure(Router(local, long_context=300), stage.serves)
+    await stage.conductor.switch("small")
+    await stage.conductor.switch("large")
+    client = await stage.client()
+    await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 80}]))
+    talk = await stage.asked()
+    await stage.conductor.unload("large")
+    await answered_by_cheap(stage, client, talk)
+    assert stage.fleet.journal.count("start large") == 1
+
+
+@story(SMALL, LARGE)
+async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) -> None:
+    local = Tier("cheap", "small"), Tier("big", "large")
+    route(stage).configure(Router(local, long_context=300), stage.serves)
+    await stage.conductor.switch("small")
+    await stage.conductor.switch("large")
+    last = await stage.client()
+    await last.send(ask("large"))
+    held = await stage.asked()
+    client = await stage.client()
+    await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 80}]))
+    talk = await stage.asked()
+    async with asyncio.TaskGroup() as others:
+        others.create_task(stage.conductor.unload("large", drain_timeout=PATIENCE))
+        await stage.until(lambda: stage.conductor.scheduler.seats["large"].phase is Phase.DRAINING)
+        await answered_by_cheap(stage, client, talk)
+        held.reply(whole())
+        assert (await last.reply()).status == 200
+    assert stage.fleet.journal.count("start large") == 1
+    stage.decisions.clear()
+
+
+async def answered_by_cheap(stage: Stage, client: RawClient, talk: Talk) -> None:
+    """It can count in no way that Stoker knows."""
+    while talk.head.split(b" ")[1] != b"/v1/chat/completions":
+        talk.reply({}, status=404)
+        talk = await stage.asked()
+    talk.reply(whole())
+    assert (await client.reply()).header("x-stoker-tier") == "cheap"
+
+
+@story(SMALL, a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)), context=2000))
+async def test_what_was_counted_before_a_repair_is_counted_again_for_the_longer_question(stage: Stage) -> None:
+    routing = route(stage, long_context=300)
+    tier = Tier("big", "large", verify=Verify.HOLD_ALL)
+    routing.configure(Router((tier,), long_context=300), stage.serves)
+    await stage.conductor.switch("large")
+    client = await stage.client()
+    await client.send(ask("auto", tools=[TOOL], messages=[{"role": "user", "content": "word " * 400}]))
+    counted = 0
+    for tokens, answer in ((900, whole("", a_call(arguments="{}"))), (1000, whole("fine"))):
+        talk = await stage.asked()
+        assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
+        talk.reply({"input_tokens": tokens})
+        counted += 1
+        (await stage.asked()).reply(answer)
+    reply = await client.reply()
+    assert (reply.status, counted) == (200, 2)
 
 
 @story(SMALL, LARGE)

@@ -342,11 +342,14 @@ class Flow:
             check_context(serve.name, serve.context, tokens, form.top.output_budget())
 
     async def counted(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> int | None:
-        """Prompt tokens by this serve's own counter, where that needs no waiting; None: it cannot tell. On cancel the
-        question is given up, and its lease.
+        """Prompt tokens by this serve's own counter, where that loads nothing and nobody waits for it; None: it cannot
+        tell. On cancel the question is given up, and its lease.
         """
+        target = self._leases.target(serve.name)
+        if target is None:
+            return None
         try:
-            form = self._speech.form(serve, self._leases.target(serve.name), endpoint, top, body)
+            form = self._speech.form(serve, target, endpoint, top, body)
             lease = self._lease_now(call, serve, counted=False)
             if lease is None:
                 if call.waiting is not None:

@@ -66,7 +66,9 @@ def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.Capt
     with pytest.raises(UsageError, match="tier 'small' serves none of review"):
         _served(router, limited, ["review"])
     cloud = Tier("dear", "far", cloud=True)
-    assert _served(Router((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], "measured before it is allowed"
+    assert _served(Router((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
+        "measured before it is allowed"
+    )
 
 
 def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,6 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem, with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
-
     from stoker.store.profile import rows_of, strangers
 
     try:

@@ -87,7 +87,9 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
     with find_place(config, state).control() as control:
         answer = control.reload()
     if json:
-        terminal.emit({name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "lapsed", "problems")})
+        terminal.emit(
+            {name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "lapsed", "problems")}
+        )
     else:
         told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip

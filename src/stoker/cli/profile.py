@@ -39,7 +39,12 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     demoted, stale = _demoted(place, rows), _stale(place)
     keys = sorted(rows.keys() | live.keys())
     if json:
-        terminal.emit([_beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) | _of_age(key, stale) for key in keys])
+        terminal.emit(
+            [
+                _beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) | _of_age(key, stale)
+                for key in keys
+            ]
+        )
         return
     if not keys:
         terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
