@@ -441,6 +441,23 @@ def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
     assert histogram.buckets() == [("1.0", 1.0), ("2.0", 3.0), ("+Inf", 4.0)]
 
 
+@pytest.mark.parametrize(
+    ("source", "notes", "said"),
+    [
+        ("declared", ["declared"], ("declared", "certain")),
+        ("learned", ["ask:plan", "sure:80%"], ("learned", "0.8")),
+        ("learned", ["sure:79%"], ("learned", "0.5")),
+        ("learned", ["sure:49%"], ("learned", "0")),
+        ("learned", ["sure:%"], ("learned", "certain")),
+        ("a source of tomorrow", [], ("other", "certain")),
+    ],
+)
+def test_how_sure_classes_are_is_counted_in_few_steps(source: str, notes: list[str], said: tuple[str, str]) -> None:
+    metrics = Metrics()
+    metrics.routed.observe(sealed(), Routed("chat", source, notes))
+    assert value(scrape(metrics), "stoker_routed_classes_total", source=said[0], certainty=said[1]) == 1
+
+
 def test_what_came_of_asking_a_model_for_classes_is_counted() -> None:
     metrics = Metrics()
     assert "stoker_classifier_asked_total" not in scrape(metrics)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from stoker.domain.dialect import ENDPOINTS
+from stoker.domain.task import Source
 
 OTHER = "other"
 NONE = "none"
@@ -19,7 +21,19 @@ TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
 CIRCUITS = ("closed", "open", "half-open")
 
+SOURCES = frozenset(Source)
+CERTAINTIES = ("certain", "0.8", "0.5", "0")
+"""From which probability on a class was; `certain`: it was told, not learned."""
+
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+def certainty(notes: Iterable[str]) -> str:
+    """Of a class, by the notes of its decision: `sure:87%`."""
+    percent = next((note[5:-1] for note in notes if note.startswith("sure:")), "")
+    if not percent.isdecimal():
+        return "certain"
+    return "0.8" if int(percent) >= 80 else "0.5" if int(percent) >= 50 else "0"
 
 
 class Admitted:

@@ -22,6 +22,8 @@ class RoutedCounts:
         self._codes = labels.codes()
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """By class, the tier that answered, and the request's outcome."""
+        self.classified: Counter[tuple[str, str]] = Counter()
+        """By who said the class, and how sure that was: of `labels.CERTAINTIES`."""
         self.attempts: Counter[tuple[str, str]] = Counter()
         self.repairs: Counter[str] = Counter()
         self.findings: Counter[tuple[str, str]] = Counter()
@@ -43,6 +45,8 @@ class RoutedCounts:
         outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
         tier = self._tiers.label(routed.tier) if routed.tier else labels.NONE
         self.requests[self._tasks.label(routed.task), tier, outcome] += 1
+        source = routed.source if routed.source in labels.SOURCES else labels.OTHER
+        self.classified[source, labels.certainty(routed.notes)] += 1
         for attempt in routed.attempts:
             self._attempt(attempt)
         # Two counters: one of differences would go down, and a counter that goes down reads as a restart.

@@ -20,6 +20,12 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
         list(counts.requests.items()),
     )
     yield counter(
+        "stoker_routed_classes",
+        "Requests that named a task, by who said the class, and from which probability on.",
+        ("source", "certainty"),
+        list(counts.classified.items()),
+    )
+    yield counter(
         "stoker_tier_attempts",
         "Times that a tier was tried, by what came of it.",
         ("tier", "outcome"),
