@@ -14,7 +14,7 @@ import json
 import sys
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,18 +26,20 @@ from stoker.measure.labelled import Labelled, Score, score
 from stoker.request.decide.asks import read
 from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named
-from stoker.request.decide.weights import SCALE, Weights
+from stoker.request.decide.weights import SCALE, Weights, share_of
 
 OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.json"
 LEARNED = TASKS / "training.jsonl"
 STEPS = 300
 RATE = 0.05
-PENALTY = 1.0
+PENALTY = 0.5
 """Half the sum of the squares of all weights, times this: what keeps them small."""
 HARD = 3.0
 OWN = 3.0
 """What a hard negative, and a prompt of labelled.jsonl, count beside another."""
+MIX = 0.5
 LEAST = 2
+LEAST_NEXT = 4
 """Prompts in which a feature has to be."""
 SAID = ("planning", "multi-file-refactor", "code-edit", "code-write", "review", "tool-use")
 """Classes that are told by the text, whatever a system prompt says."""
@@ -60,43 +62,57 @@ def rows() -> list[tuple[Labelled, float]]:
     return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
 
 
-def seen(row: Labelled) -> Counter[Name]:
-    found = Counter(named(features(read(row.outline.text)), form(row.outline)))
-    found["form", "usual"] = 1
-    return found
+def seen(row: Labelled) -> dict[Name, float]:
+    """What each feature of it counts."""
+    found = features(read(row.outline.text))
+    share = share_of(found.size)
+    counted = {name: times * share for name, times in Counter(named(found, ())).items()}
+    return {**counted, **{("form", name): 1.0 for name in ("usual", *form(row.outline))}}
 
 
-def matrix(found: Sequence[Counter[Name]], places: dict[Name, int]) -> Matrix:
+def matrix(found: Sequence[Mapping[Name, float]], places: dict[Name, int]) -> Matrix:
     kept = [[(places[name], count) for name, count in one.items() if name in places] for one in found]
     columns = np.array([column for one in kept for column, _ in one], dtype=np.int64)
-    counts = np.array([count for one in kept for _, count in one], dtype=np.float64)
+    counts = np.array([count for one in kept for _, count in one], dtype=np.float32)
     starts = np.cumsum([0, *(len(one) for one in kept)])
     return Matrix(columns, counts, starts, len(places))
 
 
 def learn(made: Matrix, labels: np.ndarray, importance: np.ndarray, steps: int = STEPS) -> np.ndarray:
     """Weights, one row per feature and one column per class."""
-    classes = len(CLASSES)
-    weights = np.zeros((made.width, classes))
-    mean, spread = np.zeros_like(weights), np.zeros_like(weights)
+    scales = _scales(made, labels).astype(np.float32)
+    bare = np.zeros((made.width, len(CLASSES)), dtype=np.float32)
+    mean, spread = np.zeros_like(bare), np.zeros_like(bare)
     of_row = np.repeat(np.arange(len(labels)), np.diff(made.starts))
     order = np.argsort(made.columns, kind="stable")
     sorted_columns = made.columns[order]
     firsts = np.flatnonzero(np.diff(sorted_columns, prepend=-1))
     met = sorted_columns[firsts]
-    wanted = np.eye(classes)[labels]
+    wanted = np.eye(len(CLASSES), dtype=np.float32)[labels]
     for step in range(1, steps + 1):
+        weights = bare * scales
         sums = np.add.reduceat(weights[made.columns] * made.counts[:, None], made.starts[:-1], axis=0)
         grown = np.exp(sums - sums.max(axis=1, keepdims=True))
         wrong = (grown / grown.sum(axis=1, keepdims=True) - wanted) * importance[:, None]
-        gradient = PENALTY * weights
+        gradient = PENALTY * bare
         each = (wrong[of_row] * made.counts[:, None])[order]
-        gradient[met] += np.add.reduceat(each, firsts, axis=0)
+        gradient[met] += np.add.reduceat(each, firsts, axis=0) * scales[met]
         mean = 0.9 * mean + 0.1 * gradient
         spread = 0.999 * spread + 0.001 * gradient**2
         rate = RATE * (1 - (step - 1) / steps)
-        weights -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(spread / (1 - 0.999**step)) + 1e-8)
-    return weights
+        bare -= rate * (mean / (1 - 0.9**step)) / (np.sqrt(spread / (1 - 0.999**step)) + 1e-8)
+    return bare * scales
+
+
+def _scales(made: Matrix, labels: np.ndarray) -> np.ndarray:
+    """How freely each weight may grow: half, and more where the feature is of that class more often than of others, or
+    less. After Wang and Manning 2012 (Baselines and Bigrams, aclanthology.org/P12-2018).
+    """
+    often = np.zeros((made.width, len(CLASSES)))
+    np.add.at(often, (made.columns, np.repeat(labels, np.diff(made.starts))), made.counts)
+    inside, outside = often + 1, often.sum(axis=1, keepdims=True) - often + 1
+    ratio = np.log((inside / inside.sum(axis=0)) / (outside / outside.sum(axis=0)))
+    return MIX + (1 - MIX) * np.abs(ratio)
 
 
 def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, dict[str, str]]:
@@ -112,9 +128,10 @@ def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, dict[str, 
 def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = STEPS) -> dict[str, dict[str, str]]:
     found = [seen(row) for row in given]
     often = Counter(name for one in found for name in one)
-    places = {name: place for place, name in enumerate(sorted(name for name, n in often.items() if n >= LEAST))}
+    kept = sorted(name for name, n in often.items() if n >= (LEAST_NEXT if name[0] == "next" else LEAST))
+    places = {name: place for place, name in enumerate(kept)}
     labels = np.array([CLASSES.index(row.task_class) for row in given])
-    return tables(learn(matrix(found, places), labels, np.array(importance), steps), places)
+    return tables(learn(matrix(found, places), labels, np.array(importance, dtype=np.float32), steps), places)
 
 
 def folded(given: Sequence[Labelled], importance: Sequence[float], folds: int) -> Score:

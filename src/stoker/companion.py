@@ -58,6 +58,8 @@ class Companion:
         """Why it may not be on, whatever runs."""
         self._was_weighed = False
         """It answered the whole set, so to ask it again says nothing new."""
+        self._of: tuple[proofs.Kept, Settings, tuple[str, ...]] | None = None
+        """What that was found by."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 
@@ -71,14 +73,13 @@ class Companion:
         limits = routing.router.breaker
         if (settings, limits) != (self._settings, self._limits):
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
-        self._settings = settings
-        self._kept = proofs.load(proofs.path_of(self._state, settings.serve))
-        self._was_weighed = False
-        if self._kept.head is None:
-            self._lost = "it was not measured"
-        else:
-            proof = proofs.weigh(self._kept.said, settings, routing.router.high_risk)
-            self._lost, self._was_weighed = proof.why, proof.asked == proof.total
+        kept, high_risk = proofs.load(proofs.path_of(self._state, settings.serve)), routing.router.high_risk
+        self._settings, self._kept = settings, kept
+        if kept.head is None:
+            self._lost, self._was_weighed, self._of = "it was not measured", False, None
+        elif (kept, settings, high_risk) != self._of:  # to weigh takes as long as many requests
+            proof = proofs.weigh(kept.said, settings, high_risk)
+            self._lost, self._was_weighed, self._of = proof.why, proof.asked == proof.total, (kept, settings, high_risk)
         return not self._lost
 
     @property

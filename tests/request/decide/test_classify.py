@@ -36,11 +36,6 @@ def test_a_class_of_ones_own_can_be_declared() -> None:
     assert classify(Outline(), "legal", (*CLASSES, "legal")).name == "legal"
 
 
-def test_nobody_finds_a_class_that_is_not_known() -> None:
-    assert classify(Outline(text=PLAN), None, ("chat", "creative")).name in ("chat", "creative")
-    assert classify(Outline(text=PLAN), None, ()).name == DEFAULT
-
-
 def test_where_there_is_nothing_to_go_by_it_is_chat_and_says_so() -> None:
     task = classify(Outline(), None, CLASSES)
     assert (task.name, task.source, task.notes) == (DEFAULT, Source.DEFAULT, ("nothing_matched",))

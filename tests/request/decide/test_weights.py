@@ -15,7 +15,7 @@ from stoker.domain.task import CLASSES, Outline
 from stoker.learned import document
 from stoker.request.decide.asks import read
 from stoker.request.decide.features import affixes, features, form, named, pairs
-from stoker.request.decide.weights import SCALE, Weights
+from stoker.request.decide.weights import SCALE, Weights, share_of
 
 SHIPPED = document()
 WEIGHTS = Weights(SHIPPED.classes, SHIPPED.tables)
@@ -27,10 +27,11 @@ PIECES = st.sampled_from(
 def plainly(text: str, outline: Outline) -> list[float]:
     """Feature by feature and class by class, as the training counts them."""
     sums = [0.0] * len(SHIPPED.classes)
-    counted = Counter(named(features(read(text)), form(outline)))
-    for (table, name), times in {**counted, ("form", "usual"): 1}.items():
+    seen = features(read(text))
+    for (table, name), times in {**Counter(named(seen, form(outline))), ("form", "usual"): 1}.items():
         if value := SHIPPED.tables[table].get(name):
-            sums = [one + times * (byte - 128) / SCALE for one, byte in zip(sums, b64decode(value), strict=True)]
+            share = times * (1 if table == "form" else share_of(seen.size))
+            sums = [one + share * (byte - 128) / SCALE for one, byte in zip(sums, b64decode(value), strict=True)]
     return sums
 
 
@@ -39,12 +40,13 @@ def plainly(text: str, outline: Outline) -> list[float]:
 def test_the_sum_is_that_of_each_feature_and_class(text: str, tools: int) -> None:
     outline = Outline(text=text, tools=tools)
     expected = [exp(one) for one in plainly(text, outline)]
-    found = WEIGHTS.likely(WEIGHTS.of_text(features(read(text))) + WEIGHTS.of_form(form(outline)))
+    seen = features(read(text))
+    found = WEIGHTS.likely(WEIGHTS.of_text(seen), seen.size, WEIGHTS.of_form(form(outline)))
     assert found == pytest.approx([one / sum(expected) for one in expected])
 
 
 def test_probabilities_of_nothing_are_those_that_are_usual() -> None:
-    found = WEIGHTS.likely(WEIGHTS.of_form(()))
+    found = WEIGHTS.likely(0, 0, WEIGHTS.of_form(()))
     assert sum(found) == pytest.approx(1)
     assert max(found) < 0.5
 

@@ -7,7 +7,7 @@ not seen by `python -m bench.classifier`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from stoker.domain.task import DEFAULT, HIGH_RISK, Outline, Source, Task
 from stoker.request.decide.asks import Reading, read
@@ -16,6 +16,8 @@ from stoker.request.decide.weights import Weights
 
 ALARM = 0.3
 """From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
+HINT = 0.05
+"""From this probability on a system prompt that asks for high-risk work makes it of a text that asks for nothing."""
 CODING = ("code-write", "code-edit", "review")
 """What a long prompt does not make another task of."""
 PLAIN = 0.6
@@ -33,55 +35,53 @@ class Classifier:
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self._systems: dict[int, str] = {}
+        places = range(len(weights.classes))
+        self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
+        self._others = tuple(at for at in places if weights.classes[at] not in HIGH_RISK)
 
     def classify(self, outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-        """The class, who said so, and why. Never raises. A class that is not in `known` is never found; `chat` is what
-        remains, whether it is known or not.
+        """The class, who said so, and why. Never raises. `known`: what may be declared; found are built-in classes.
 
         1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
         2. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
            A miss here is dear. Where something else is more likely still, the task says what.
         3. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
         4. The prompt is long, or results came back, and this is not plainly work on code.
-        5. The text asks for nothing by name, and a short system prompt asks for one thing: that.
+        5. The text asks for nothing by name, and a short system prompt asks for one thing: that. High-risk work only
+           where the text may be of it at all: thanks and small talk are not.
         6. The likeliest of the others; `chat` where there is nothing to go by.
         """
         if declared is not None and declared in known:  # 1
             return Task(declared, Source.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
-        reading = read(outline.text)
-        for likely in self._likely(reading, form(outline), known):
-            risky = [name for name in HIGH_RISK if name in likely]
-            if (risk := sum([likely[name] for name in risky])) >= ALARM:  # 2
-                found = _learned(max(risky, key=likely.__getitem__), likely, reading, notes, risk)
-                rest = [name for name in likely if name not in HIGH_RISK]
-                return found._replace(else_=max(rest, key=likely.__getitem__)) if risk < 0.5 and rest else found
-            for name in risky:
-                del likely[name]
+        reading, classes = read(outline.text), self._weights.classes
+        for likely in self._likely(reading, form(outline)):
+            other = max(self._others, key=likely.__getitem__)
+            if (risk := sum([likely[at] for at in self._risky])) >= ALARM:  # 2
+                at = max(self._risky, key=likely.__getitem__)
+                found = _learned(classes[at], likely[at], risk, risk, reading, notes)
+                return found._replace(else_=classes[other]) if risk < 0.5 else found
         for name, note in _form(outline, reading):  # 3
-            if name in known:
-                return Task(name, Source.RULES, (*notes, note))
-        best = max(likely, key=likely.__getitem__, default=DEFAULT)
-        is_coding = best in CODING and likely[best] >= PLAIN and bool(reading.asks or reading.shapes)
+            return Task(name, Source.RULES, (*notes, note))
+        best, sure = classes[other], likely[other]
+        is_coding = best in CODING and sure >= PLAIN and bool(reading.asks or reading.shapes)
         if not is_coding:  # 4
             for name, note in _history(outline):
-                if name in known:
-                    return Task(name, Source.RULES, (*notes, note))
+                return Task(name, Source.RULES, (*notes, note))
         if best == DEFAULT and outline.systems:  # 5
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT}
-            if len(asked) == 1 and asked <= set(known):
+            if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
                 return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
-        if best not in likely or not outline.text:  # 6
+        if not outline.text:  # 6
             return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))
-        return _learned(best, likely, reading, notes, risk)
+        return _learned(best, sure, sure, risk, reading, notes)
 
-    def _likely(self, reading: Reading, forms: Collection[str], known: Collection[str]) -> Iterator[dict[str, float]]:
+    def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
         """By the text alone, and then, if there is more, by all there is."""
-        weights = self._weights
-        text = weights.of_text(features(reading))
-        for total in (text + weights.of_form(more) for more in ([(), forms] if forms else [()])):
-            found = zip(weights.classes, weights.likely(total), strict=True)
-            yield {name: likely for name, likely in found if name in known}
+        weights, seen = self._weights, features(reading)
+        text, size = weights.of_text(seen), seen.size
+        for more in [(), forms] if forms else [()]:
+            yield weights.likely(text, size, weights.of_form(more))
 
     def _of_system(self, text: str) -> str:
         """What a system prompt asks for, if that is plain and one thing. Remembered, for clients send the same one
@@ -97,21 +97,17 @@ class Classifier:
         return self._systems[key]
 
     def _plain(self, text: str) -> str:
-        likely = next(self._likely(read(text), (), self._weights.classes))
-        best = max(likely, key=likely.__getitem__)
-        return best if likely[best] >= PLAIN else ""
+        likely = next(self._likely(read(text), ()))
+        at = max(range(len(likely)), key=likely.__getitem__)
+        return self._weights.classes[at] if likely[at] >= PLAIN else ""
 
 
-def _learned(name: str, likely: Mapping[str, float], reading: Reading, notes: tuple[str, ...], risk: float) -> Task:
-    """The notes name verbs that Stoker knows, and no other word: they are kept with the decision."""
+def _learned(name: str, sure: float, shown: float, risk: float, reading: Reading, notes: tuple[str, ...]) -> Task:
+    """The notes name verbs that Stoker knows, and no other word: they are kept with the decision. `shown`: what people
+    are told of how sure it was.
+    """
     asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
-    return Task(
-        name,
-        Source.LEARNED,
-        (*notes, *asks, f"sure:{int(100 * (risk if name in HIGH_RISK else likely[name]))}%"),
-        sure=likely[name],
-        risk=risk,
-    )
+    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
 def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:

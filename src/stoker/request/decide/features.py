@@ -4,6 +4,7 @@ Tables of names (a weight of one says nothing of another):
 
 word    each word of the sentences that are read
 affix   `abcd~` and `~xyz`: how a word of five letters or more begins and ends; `ab` of what is written without blanks
+next    each word with the one after it
 first   the first words of the first sentence
 last    the last words of the last one
 ask     verbs, what is asked with them, and what for
@@ -15,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from stoker.domain.task import Outline
 from stoker.request.decide.asks import Ask, Reading
 
-TABLES = ("word", "affix", "first", "last", "ask", "mark", "form")
+TABLES = ("word", "affix", "next", "first", "last", "ask", "mark", "form")
 EDGE = 12
 """Words of the first and the last sentence that count by their place."""
 HAS_AFFIXES = 5
@@ -33,16 +35,23 @@ class Features(NamedTuple):
     """Of one text; no word stands twice in one of them."""
 
     words: frozenset[str]
+    next: frozenset[tuple[str, str]]
     first: frozenset[str]
     last: frozenset[str]
     asks: frozenset[str]
     marks: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """How many there are, known ones and others: of a long text each says less."""
+        return sum(map(len, self))
 
 
 def features(reading: Reading) -> Features:
     sentences = reading.sentences
     return Features(
         reading.words,
+        frozenset(chain.from_iterable(map(pairwise, sentences))),
         frozenset(sentences[0][:EDGE]) if sentences else frozenset(),
         frozenset(sentences[-1][-EDGE:]) if len(sentences) > 1 else frozenset(),
         frozenset(_asks(reading.asks)),
@@ -119,5 +128,6 @@ def named(seen: Features, forms: Collection[str]) -> Iterator[tuple[str, str]]:
     for word in seen.words:
         yield "word", word
         yield from (("affix", affix) for affix in affixes(word))
-    for table, names in zip(TABLES[2:], (seen.first, seen.last, seen.asks, seen.marks, forms), strict=True):
+    yield from (("next", f"{word} {after}") for word, after in seen.next)
+    for table, names in zip(TABLES[3:], (seen.first, seen.last, seen.asks, seen.marks, forms), strict=True):
         yield from ((table, name) for name in names)

@@ -98,18 +98,17 @@ def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
     """`well` in the order of the steps."""
     if all(look.is_loaded for look in well):
         return None
-    best = min(well, key=lambda look: _rank(_as_loaded(look), specialist))
+    best = min(well, key=lambda look: _rank(look, specialist, is_loaded=True))
     return best.tier if best is not well[0] else None
 
 
-def _as_loaded(look: Look) -> Look:
-    expected = look.standing._replace(is_proved=look.standing.is_proved or look.standing.is_expected)
-    return look if look.is_loaded else look._replace(standing=expected, displaces=False)
-
-
-def _rank(look: Look, specialist: str) -> tuple[bool, bool, bool, float, float]:
+def _rank(look: Look, specialist: str, is_loaded: bool = False) -> tuple[bool, bool, bool, float, float]:
+    """`is_loaded`: as if it were."""
     latency = look.latency if look.latency is not None else float("inf")
-    return look.tier.name != specialist, not look.standing.is_proved, look.displaces, look.cost, latency
+    is_proved, displaces = look.standing.is_proved, look.displaces
+    if is_loaded and not look.is_loaded:
+        is_proved, displaces = is_proved or look.standing.is_expected, False
+    return look.tier.name != specialist, not is_proved, displaces, look.cost, latency
 
 
 def _step(look: Look, task: Task) -> Step:

@@ -2,6 +2,7 @@
 
 Multinomial logistic regression, and nothing between features: what a feature adds can be told. The weights of one
 feature are the digits of one integer, so a text costs one addition per feature instead of one per feature and class.
+What the text adds counts less the longer it is.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ from stoker.request.decide.features import HAS_AFFIXES, NO_BLANKS, TABLES, Featu
 
 SCALE = 24
 """A weight of 1 is written as this: one signed byte holds weights up to 5.3."""
+USUAL = 100
+"""Features of a text of usual length: each counts once."""
 _DIGIT = 4
 """Bytes of one digit: the sum of more weights than a text can have fits in."""
+
+
+def share_of(size: int) -> float:
+    """What each feature of a text with so many counts: a long text is not surer than a short one, and of a few words
+    nothing is sure.
+    """
+    return min((USUAL / size) ** 0.5, 2.0) if size else 1.0
 
 
 class Weights:
@@ -39,16 +49,19 @@ class Weights:
         self._pairs = {key: value for key, value in affix.items() if "~" not in key}
         self._word = {word: value + self._of_affixes(word) for word, value in read["word"].items()}
         self._known = self._word.keys()
+        self._next = {tuple(key.split(" ")): value for key, value in read["next"].items()}
+        self._nexts = self._next.keys()
         self._first, self._last, self._ask = read["first"], read["last"], read["ask"]
         self._mark, self._form = read["mark"], read["form"]
         self._usual = self._form.get("usual", 0)
+        self._no_form = self._read_off(self._usual)
 
     def of_text(self, seen: Features) -> int:
-        """To be added to the other sums."""
         known = seen.words & self._known
         total = sum(map(self._word.__getitem__, known))
         for word in seen.words - known:
             total += self._of_affixes(word)
+        total += sum(map(self._next.__getitem__, self._nexts & seen.next))
         for table, names in (
             (self._first, seen.first), (self._last, seen.last), (self._ask, seen.asks), (self._mark, seen.marks),
         ):  # fmt: skip
@@ -58,13 +71,18 @@ class Weights:
     def of_form(self, names: Iterable[str]) -> int:
         return self._usual + sum([self._form[name] for name in names if name in self._form])
 
-    def likely(self, total: int) -> list[float]:
-        """The probability of each class."""
-        digits = self._digits.unpack_from((total + self._half).to_bytes(self._digits.size + 1, "little"))
-        most = max(digits)
-        grown = [exp((one - most) / SCALE) for one in digits]
+    def likely(self, text: int, size: int, form: int) -> list[float]:
+        """The probability of each class, by both sums. `size`: features of the text."""
+        share, forms = share_of(size), self._no_form if form == self._usual else self._read_off(form)
+        sums = [share * one + other for one, other in zip(self._read_off(text), forms, strict=True)]
+        most = max(sums)
+        grown = [exp((one - most) / SCALE) for one in sums]
         whole = sum(grown)
         return [one / whole for one in grown]
+
+    def _read_off(self, total: int) -> tuple[int, ...]:
+        """The sum of each class, and as much as `_half` adds to each."""
+        return self._digits.unpack_from((total + self._half).to_bytes(self._digits.size + 1, "little"))
 
     def _read(self, value: str) -> int:
         found = b64decode(value, validate=True)
