@@ -27,7 +27,7 @@ def document() -> Document:
 
 @cache
 def classifier() -> Classifier:
-    """Some 20 ms, the first time."""
+    """Some 70 ms, the first time."""
     found = document()
     return Classifier(Weights(found.classes, found.tables))
 
