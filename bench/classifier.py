@@ -1,4 +1,4 @@
-"""How well tasks are told apart: `python -m bench.classifier [--half tuned|held-out|both|blind|blind2] [--errors]`.
+"""How well tasks are told apart: `python -m bench.classifier [--half tuned|held-out|both|blind|blind2|blind3] [--errors]`.
 
 Labelled prompts (tests/data/tasks) go through the classifier: accuracy, recall and precision of each class, each kind
 of mistake with its cost, and what a classification costs in CPU time. It has learned from one half and from a training
@@ -26,6 +26,7 @@ TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"
 BLIND = TASKS / "blind.jsonl"
 BLIND2 = TASKS / "blind2.jsonl"
+BLIND3 = TASKS / "blind3.jsonl"
 """Written by others, who had seen neither the labelled set nor what tells its classes apart, nor each other's."""
 HALVES: dict[str, Callable[[], list[Labelled]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
@@ -33,6 +34,7 @@ HALVES: dict[str, Callable[[], list[Labelled]]] = {
     "both": lambda: load(),
     "blind": lambda: load(BLIND),
     "blind2": lambda: load(BLIND2),
+    "blind3": lambda: load(BLIND3),
 }
 """What `--half` takes. `both`: the two halves of the labelled set, without the blind one."""
 ACCURACY = 0.85

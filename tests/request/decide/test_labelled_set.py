@@ -7,7 +7,7 @@ from itertools import combinations, product
 
 import pytest
 from bench import classifier
-from bench.classifier import BLIND, BLIND2, HALVES, TASKS, learned, load, main, missed
+from bench.classifier import BLIND, BLIND2, BLIND3, HALVES, TASKS, learned, load, main, missed
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
 from stoker.learned import classify
@@ -17,6 +17,7 @@ ROWS = load()
 HELD_OUT = [row for row in ROWS if row.is_held_out]
 BLIND_ROWS = load(BLIND)
 SECOND = load(BLIND2)
+THIRD = load(BLIND3)
 LEARNED = load(TASKS / "training.jsonl")
 NEAR = 0.4
 """Of two texts' runs of three words, the share that may be the same."""
@@ -35,6 +36,11 @@ def blind() -> Score:
 @pytest.fixture(scope="module")
 def second() -> Score:
     return score(SECOND, learned)
+
+
+@pytest.fixture(scope="module")
+def third() -> Score:
+    return score(THIRD, learned)
 
 
 def test_the_set_is_large_and_holds_enough_of_each_class() -> None:
@@ -89,9 +95,13 @@ def test_held_out_high_risk_work_is_found(held_out: Score) -> None:
     assert (held_out.recall("multi-file-refactor") or 0) >= classifier.RECALL
 
 
-def test_few_hard_negatives_are_taken_for_high_risk(held_out: Score, blind: Score, second: Score) -> None:
-    """The goal is none. It stands in the benchmark; these floors keep what there is: tests/data/tasks/README.md."""
-    assert max(held_out.alarms, blind.alarms, second.alarms) <= 3
+def test_no_hard_negative_is_taken_for_high_risk(held_out: Score) -> None:
+    assert held_out.alarms == 0
+
+
+def test_few_hard_negatives_by_other_hands_are(blind: Score, second: Score, third: Score) -> None:
+    """These floors keep what there is: tests/data/tasks/README.md."""
+    assert (blind.alarms, second.alarms <= 2, third.alarms <= 99) == (0, True, True)
 
 
 def test_the_blind_set_has_the_parts_its_page_tells_of() -> None:
@@ -112,15 +122,15 @@ def test_the_blind_set_shares_no_prompt_with_the_other_nor_with_itself() -> None
     assert plain[0].isdisjoint(plain[1])
 
 
-def test_prompts_by_other_hands_are_told_apart_as_well(blind: Score, second: Score) -> None:
-    for seen in (blind, second):
+def test_prompts_by_other_hands_are_told_apart_as_well(blind: Score, second: Score, third: Score) -> None:
+    for seen in (blind, second, third):
         assert seen.accuracy >= 0.94
         assert (seen.recall("planning") or 0) >= classifier.RECALL
         assert (seen.recall("multi-file-refactor") or 0) >= classifier.RECALL
 
 
 def test_what_is_high_risk_only_to_be_careful_says_what_it_is_more_likely() -> None:
-    tasks = [classify(row.outline, None, CLASSES) for row in (*HELD_OUT, *BLIND_ROWS, *SECOND)]
+    tasks = [classify(row.outline, None, CLASSES) for row in (*HELD_OUT, *BLIND_ROWS, *SECOND, *THIRD)]
     risky = [task for task in tasks if task.name in HIGH_RISK]
     careful = [task for task in risky if task.else_]
     assert 0 < len(careful) < len(risky) / 4
@@ -129,9 +139,9 @@ def test_what_is_high_risk_only_to_be_careful_says_what_it_is_more_likely() -> N
 
 
 def test_it_has_learned_from_nothing_that_it_is_measured_with() -> None:
-    theirs = {row.outline.text.lower() for row in (*HELD_OUT, *BLIND_ROWS, *SECOND)}
+    theirs = {row.outline.text.lower() for row in (*HELD_OUT, *BLIND_ROWS, *SECOND, *THIRD)}
     assert theirs.isdisjoint(row.outline.text.lower() for row in LEARNED)
-    runs = [found for _, found in with_runs([*HELD_OUT, *BLIND_ROWS, *SECOND]) if len(found) > 2]
+    runs = [found for _, found in with_runs([*HELD_OUT, *BLIND_ROWS, *SECOND, *THIRD]) if len(found) > 2]
     by_run = defaultdict(list)
     for number, found in enumerate(runs):
         for run in found:
@@ -151,7 +161,7 @@ def test_what_it_learns_from_is_large_and_holds_enough_of_each_class() -> None:
 def test_the_blind_set_is_no_part_of_the_halves() -> None:
     sizes = {name: len(rows()) for name, rows in HALVES.items()}
     assert sizes["tuned"] + sizes["held-out"] == sizes["both"] == len(ROWS)
-    assert (sizes["blind"], sizes["blind2"]) == (len(BLIND_ROWS), len(SECOND))
+    assert [sizes[name] for name in ("blind", "blind2", "blind3")] == [len(BLIND_ROWS), len(SECOND), len(THIRD)]
 
 
 def test_a_missed_high_risk_task_costs_most_and_a_false_alarm_more_than_the_rest() -> None:
@@ -172,7 +182,7 @@ def test_a_score_counts_right_ones_mistakes_and_alarms() -> None:
     assert missed(seen) == ["accuracy 0.500 < 0.85", "1 hard negatives taken for high-risk"]
 
 
-@pytest.mark.parametrize("half", ["held-out", "both", "blind", "blind2"])
+@pytest.mark.parametrize("half", ["held-out", "both", "blind", "blind2", "blind3"])
 def test_mistakes_in_what_nobody_tunes_on_are_not_shown(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--errors", "--half", half])
