@@ -1,4 +1,4 @@
-"""How well tasks are told apart: `python -m bench.classifier [--half tuned|held-out|both|blind|blind2|blind3] [--errors]`.
+"""How well tasks are told apart: `python -m bench.classifier [--half NAME] [--errors]`, with a NAME of `HALVES`.
 
 Labelled prompts (tests/data/tasks) go through the classifier: accuracy, recall and precision of each class, each kind
 of mistake with its cost, and what a classification costs in CPU time. It has learned from one half and from a training

@@ -3,7 +3,7 @@
 Multinomial logistic regression over the features of `stoker.request.decide.features`, by full gradients with Adam
 (arXiv:1412.6980); hard negatives count more, since a false alarm is dearer than another mistake. It learns from
 tests/data/tasks/training.jsonl and from the half of labelled.jsonl that is not held out. Writes
-src/stoker/request/decide/data/weights.json. Half a minute on one core; needs numpy.
+src/stoker/request/decide/data/weights.json. Two to three minutes on one core; needs numpy.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from bench.classifier import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.domain.task import CLASSES, DEFAULT, HIGH_RISK, LONG, MAX_TEXT, Outline, Source
 from stoker.learned import classifier, classify
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
-from stoker.request.decide.classify import MOST_PARTS, MOST_SYSTEMS
+from stoker.request.decide.classify import MOST_PARTS, MOST_SYSTEMS, SIGNS
 
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -134,6 +135,20 @@ def test_a_short_system_prompt_decides_where_the_text_does_not() -> None:
     news = "The town hall was closed on Monday after a pipe burst on the third floor."
     assert name(news, systems=("Summarise whatever the user sends.",)) == "summarise"
     assert name("Write a haiku about rain.", systems=("Summarise whatever the user sends.",)) == "creative"
+
+
+@pytest.mark.parametrize("text", ["Thanks, that was helpful. How are you today?", "nice weather today, isn't it"])
+def test_small_talk_stays_small_talk_under_a_system_prompt_that_plans(text: str) -> None:
+    planner = ("You are a software architect. For whatever component the user names, produce an implementation plan.",)
+    assert name(text, systems=planner) == "chat"
+    assert name("the billing service", systems=planner) == "planning"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from([row.outline.text for row in load() if row.task_class in SIGNS]))
+def test_what_needs_an_outward_sign_is_not_found_without_it(text: str) -> None:
+    assert name(text) not in SIGNS
+    assert name(text, systems=("You read the pictures that you are sent.",)) not in SIGNS
 
 
 def test_a_system_prompt_that_names_several_kinds_of_work_decides_nothing() -> None:

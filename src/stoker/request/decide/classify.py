@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import combinations
 
 from stoker.domain.task import DEFAULT, HIGH_RISK, Outline, Source, Task
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
-ALARM = 0.3
+ALARM = 0.35
 """From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
 HINT = 0.05
 """From this probability on a system prompt that asks for high-risk work makes it of a text that asks for nothing."""
 CODING = ("code-write", "code-edit", "review")
 """What a long prompt does not make another task of."""
+SIGNS = frozenset(("vision", "long-context", "tool-use"))
+"""Classes that no text is of by its words alone."""
+_NONE: frozenset[str] = frozenset()
 PLAIN = 0.6
 """From this probability on it is plain what is asked for: by a system prompt; or work on code, whatever came before."""
 MOST_SYSTEMS = 256
@@ -37,7 +41,13 @@ class Classifier:
         self._systems: dict[int, str] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
-        self._others = tuple(at for at in places if weights.classes[at] not in HIGH_RISK)
+        others = {at: weights.classes[at] for at in places if weights.classes[at] not in HIGH_RISK}
+        self._others = {
+            signs: tuple(at for at, name in others.items() if name not in SIGNS or name in signs)
+            for size in range(len(SIGNS) + 1)
+            for signs in map(frozenset, combinations(SIGNS, size))
+        }
+        """What else it can be, by those of SIGNS that it may be of."""
 
     def classify(self, outline: Outline, declared: str | None, known: Collection[str]) -> Task:
         """The class, who said so, and why. Never raises. `known`: what may be declared; found are built-in classes.
@@ -50,13 +60,16 @@ class Classifier:
         5. The text asks for nothing by name, and a short system prompt asks for one thing: that. High-risk work only
            where the text may be of it at all: thanks and small talk are not.
         6. The likeliest of the others; `chat` where there is nothing to go by.
+
+        What needs an outward sign (images, tools, length) is not found without it.
         """
         if declared is not None and declared in known:  # 1
             return Task(declared, Source.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
-        reading, classes = read(outline.text), self._weights.classes
+        reading, classes, signs = read(outline.text), self._weights.classes, _signs(outline)
+        others = self._others[signs]
         for likely in self._likely(reading, form(outline)):
-            other = max(self._others, key=likely.__getitem__)
+            other = max(others, key=likely.__getitem__)
             if (risk := sum([likely[at] for at in self._risky])) >= ALARM:  # 2
                 at = max(self._risky, key=likely.__getitem__)
                 found = _learned(classes[at], likely[at], risk, risk, reading, notes)
@@ -69,7 +82,7 @@ class Classifier:
             for name, note in _history(outline):
                 return Task(name, Source.RULES, (*notes, note))
         if best == DEFAULT and outline.systems:  # 5
-            asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT}
+            asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
                 return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
         if not outline.text:  # 6
@@ -108,6 +121,15 @@ def _learned(name: str, sure: float, shown: float, risk: float, reading: Reading
     """
     asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
     return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
+
+
+def _signs(outline: Outline) -> frozenset[str]:
+    """Those of SIGNS that it may be of."""
+    if not (outline.images or outline.is_long or outline.tools or outline.has_results or outline.forces_tool):
+        return _NONE
+    is_for_tools = bool(outline.tools or outline.has_results or outline.forces_tool)
+    has = (("vision", bool(outline.images)), ("long-context", outline.is_long), ("tool-use", is_for_tools))
+    return frozenset(name for name, is_so in has if is_so)
 
 
 def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:
