@@ -8,26 +8,22 @@ second took longer is set beside what the decision says that `near` took: the re
 from __future__ import annotations
 
 import argparse
-import contextlib
 import http.client
 import json
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench import machine
 from bench.figures import table
 from bench.processes import Child, free_port
-from bench.swap import calls
-from bench.swap.plane import program
+from bench.up import Up
 
-THINKS = 0.02
-"""Seconds that a model takes for an answer."""
+SCRIPTED = [sys.executable, "-m", "stoker.testing.scripted", "--first-event-after", "0.02"]
+NEAR = ["--port", "{port}", "--id", "near-model", "--tokens", "0"]
 CONFIG = """\
 [front_door]
 port = {port}
@@ -36,14 +32,14 @@ state = "state"
 logs = "logs"
 [[serve]]
 name = "near-model"
-driver = "external"
-base_url = "http://127.0.0.1:{near}/v1"
+engine = "openai"
+model = "near-model"
+cmd = {near}
 [[tier]]
 name = "near"
 serve = "near-model"
 classes = ["chat"]
 verify = "hold-all"
-cost = {{ input = 0.0, output = 0.0 }}
 [[tier]]
 name = "far"
 base_url = "http://127.0.0.1:{far}/v1"
@@ -51,41 +47,6 @@ model = "far-model"
 verify = "off"
 cost = {{ input = 1.0, output = 2.0 }}
 """
-
-
-def serving(text: str, name: str) -> ThreadingHTTPServer:
-    """A model that says `text`."""
-    body = json.dumps(
-        {
-            "id": "c", "object": "chat.completion", "created": 1, "model": name,
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-            "usage": {"prompt_tokens": 5, "completion_tokens": 1, "total_tokens": 6},
-        }
-    ).encode()  # fmt: skip
-    models = json.dumps({"object": "list", "data": [{"id": name, "object": "model"}]}).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            time.sleep(THINKS)
-            self._send(body)
-
-        def do_GET(self) -> None:
-            self._send(models)
-
-        def _send(self, what: bytes) -> None:
-            head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(what)}\r\n\r\n"
-            self.wfile.write(head.encode() + what)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
 
 
 def ask(front: http.client.HTTPConnection, task: str) -> tuple[float, str]:
@@ -103,36 +64,24 @@ def ask(front: http.client.HTTPConnection, task: str) -> tuple[float, str]:
 
 def measured(folder: Path, count: int) -> tuple[list[float], list[float], list[float]]:
     """Seconds: straight to `far`; by way of `near`; and what the decision says that `near` took of the latter."""
-    stoker = program()
-    if stoker is None:
-        raise RuntimeError("no `stoker` command beside this Python: pip install -e . first")
-    near, far, port = serving("", "near-model"), serving("hello to you", "far-model"), free_port()
-    config = folder / "stoker.toml"
-    config.write_text(CONFIG.format(port=port, near=near.server_port, far=far.server_port))
-    child = Child.start("stoker", (stoker, "up", "--config", str(config)), folder / "output.log")
-    front = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    port, far = free_port(), free_port()
+    sky = Child.start("far", [*SCRIPTED, "--port", str(far), "--id", "far-model"], folder / "far.log")
     try:
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError, http.client.HTTPException):  # not yet
-                if calls.get(port, "/healthz", timeout=2)[0] == 200:
-                    break
-            time.sleep(0.01)
-        for task in ("creative", "chat"):  # both are looked at before the clock starts
-            ask(front, task)
-        straight, escalated = zip(*[(ask(front, "creative")[0], ask(front, "chat")) for _ in range(count)], strict=True)
-        time.sleep(0.5)  # decisions are written by a thread
-        front.request("GET", f"/admin/decisions?limit={2 * count}")
-        kept = {one["id"]: one["routed"]["attempts"] for one in json.loads(front.getresponse().read())["decisions"]}
+        with Up(folder, CONFIG.format(port=port, far=far, near=json.dumps([*SCRIPTED, *NEAR])), port, {}):
+            front = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            for task in ("creative", "chat"):  # both are loaded, or looked at, before the clock starts
+                ask(front, task)
+            taken = [(ask(front, "creative")[0], ask(front, "chat")) for _ in range(count)]
+            time.sleep(0.5)  # decisions are written by a thread
+            front.request("GET", f"/admin/decisions?limit={2 * count}")
+            kept = {one["id"]: one["routed"]["attempts"] for one in json.loads(front.getresponse().read())["decisions"]}
+            front.close()
     finally:
-        front.close()
-        child.end(grace=20)
-        near.shutdown()
-        far.shutdown()
-    attempts = [kept[request] for _, request in escalated]
+        sky.end()
+    attempts = [kept[request] for _, (_, request) in taken]
     if any([one["tier"] for one in each] != ["near", "far"] for each in attempts):
         raise RuntimeError("not every request went from near to far")
-    return list(straight), [took for took, _ in escalated], [each[0]["seconds"] for each in attempts]
+    return [one for one, _ in taken], [one for _, (one, _) in taken], [each[0]["seconds"] for each in attempts]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

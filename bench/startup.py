@@ -21,7 +21,8 @@ from bench import engines, machine
 from bench.engines import Kind
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
-from bench.swap.plane import Plane, program
+from bench.swap.plane import Plane
+from bench.up import program
 
 MOST_HELP = 200.0
 MOST_UP = 1000.0

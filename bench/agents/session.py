@@ -19,7 +19,8 @@ from bench.agents.place import MODEL, Place
 from bench.agents.serves import Kind
 from bench.processes import Child, identify
 from bench.swap.calls import get
-from bench.swap.plane import Plane, program
+from bench.swap.plane import Plane
+from bench.up import program
 
 
 class Step(NamedTuple):

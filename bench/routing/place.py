@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
 import secrets
 import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -17,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from bench.processes import Child, free_port
+from bench.processes import free_port
 from bench.routing import cloud
 from bench.swap import calls
-from bench.swap.plane import program
+from bench.up import Up
 from stoker.domain.tier import Cost, Row
 
 CLOUD = "cloud"
@@ -73,47 +68,15 @@ def _cost(name: str) -> str:
     return f"cost = {{ input = {COSTS[name].input}, output = {COSTS[name].output} }}\n"
 
 
-class Place:
-    """Use as a context manager: leaving it ends Stoker and its engines, by pid."""
+class Place(Up):
+    """`key`: of an operator. `tiers`: those that are configured, the cloud last."""
 
     def __init__(self, folder: Path, cloud_port: int, local: Sequence[str] = LOCAL) -> None:
-        """Starts it and waits for its front door. Raises RuntimeError with its last words.
-
-        `local`: which of LOCAL are tiers, beside the cloud.
-        """
+        """As `Up` does. `local`: which of LOCAL are tiers, beside the cloud."""
+        port, self.key = free_port(), "sk-" + secrets.token_hex(16)
         self.tiers = (*local, CLOUD)
-        stoker = program()
-        if stoker is None:
-            raise RuntimeError("no `stoker` command beside this Python: pip install -e . first")
-        folder.mkdir(parents=True, exist_ok=True)
-        self.port, self.key = free_port(), "sk-" + secrets.token_hex(16)
-        self._stoker, self._config = stoker, folder / "stoker.toml"
-        self._config.write_text(configuration(folder, self.port, cloud_port, local))
-        self._env = {**os.environ, "STOKER_KEY": self.key, "STOKER_BENCH_CLOUD": cloud.KEY}
-        argv = (stoker, "up", "--config", str(self._config))
-        self._child = Child.start("stoker", argv, folder / "output.log", self._env)
-        try:
-            self._await_front_door()
-        except BaseException:
-            self._child.end()
-            raise
-
-    def __enter__(self) -> Place:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        left = self._child.end(grace=40)
-        if left:
-            sys.stderr.write(f"stoker had left processes behind, which were ended: {left}\n")
-
-    def _await_front_door(self) -> None:
-        until = time.monotonic() + 30
-        while time.monotonic() < until and self._child.is_alive():
-            with contextlib.suppress(OSError, http.client.HTTPException):  # not yet
-                if calls.get(self.port, "/healthz", timeout=2)[0] == 200:
-                    return
-            time.sleep(0.01)
-        raise RuntimeError(f"`stoker up` did not open its front door; its last words:\n{self._child.last_words()}")
+        keys = {"STOKER_KEY": self.key, "STOKER_BENCH_CLOUD": cloud.KEY}
+        super().__init__(folder, configuration(folder, port, cloud_port, local), port, keys)
 
     def bootstrap(self, suites: Path | None) -> list[Row]:
         """`stoker eval bootstrap` of the local tiers: the rows that it wrote. Raises RuntimeError if it fails.
@@ -121,8 +84,8 @@ class Place:
         `suites`: a folder of fixtures; None: the shipped ones.
         """
         given = () if suites is None else ("--suites", str(suites))
-        argv = (self._stoker, "eval", "bootstrap", *self.tiers[:-1], "--config", str(self._config), "--json", *given)
-        done = subprocess.run(argv, capture_output=True, check=False, timeout=600, env=self._env)
+        argv = (self.stoker, "eval", "bootstrap", *self.tiers[:-1], "--config", str(self.config), "--json", *given)
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=600, env=self.environment)
         if done.returncode:
             raise RuntimeError(f"the bootstrap failed: {done.stderr.decode(errors='replace')[-600:]}")
         return msgspec.json.decode(done.stdout, type=list[Row])

@@ -2,70 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
-import os
 import secrets
-import shutil
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench import engines
 from bench.engines import Kind
-from bench.processes import Child, free_port
+from bench.processes import free_port
 from bench.swap import calls
 from bench.swap.alone import Command, command_of
+from bench.up import Up
 
 
-def program() -> str | None:
-    """The `stoker` command: beside this Python, or on PATH."""
-    beside = Path(sys.executable).with_name("stoker")
-    return str(beside) if beside.exists() else shutil.which("stoker")
-
-
-class Plane:
-    """A running control plane. Use as a context manager: leaving it ends it and its engines, by pid."""
+class Plane(Up):
+    """With two serves in one slot. `key`: of an operator."""
 
     def __init__(self, kind: Kind, folder: Path, swap: str) -> None:
-        """Starts it and waits for its front door. Raises RuntimeError with its last words."""
-        stoker = program()
-        if stoker is None:
-            raise RuntimeError("no `stoker` command beside this Python: pip install -e . first")
-        folder.mkdir(parents=True)
-        self.port = free_port()
-        self.key = "sk-" + secrets.token_hex(16)
-        config = folder / "stoker.toml"
-        config.write_text(engines.configuration(kind, folder, self.port, swap))
-        env = {**os.environ, "STOKER_BENCH_KEY": self.key}
-        argv = (stoker, "up", "--config", str(config))
-        began = time.perf_counter()
-        self._child = Child.start("stoker", argv, folder / "output.log", env)
-        try:
-            self.up_after = self._await_front_door(began)
-        except BaseException:
-            self._child.end()
-            raise
-
-    def __enter__(self) -> Plane:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        left = self._child.end(grace=40)
-        if left:
-            sys.stderr.write(f"stoker had left processes behind, which were ended: {left}\n")
-
-    def _await_front_door(self, began: float) -> float:
-        while time.perf_counter() - began < 20 and self._child.is_alive():
-            with contextlib.suppress(OSError, http.client.HTTPException):  # not yet
-                status, _ = calls.get(self.port, "/healthz", timeout=2)
-                if status == 200:
-                    return time.perf_counter() - began
-            time.sleep(0.001)
-        raise RuntimeError(f"`stoker up` did not open its front door; its last words:\n{self._child.last_words()}")
+        """As `Up` does."""
+        port, self.key = free_port(), "sk-" + secrets.token_hex(16)
+        super().__init__(folder, engines.configuration(kind, folder, port, swap), port, {"STOKER_BENCH_KEY": self.key})
 
     def first_token(self, serve: str) -> float:
         """Seconds from request to first token, whatever had to be loaded for it."""
