@@ -459,12 +459,17 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
         assert (seen[-1].tokens, seen[-1].is_long) == (None, is_long)
 
 
-@story(SMALL, LARGE)
-async def test_a_count_loads_no_tier_that_was_unloaded_since(stage: Stage) -> None:
+async def two_local_tiers(stage: Stage) -> None:
+    """Both are loaded; 300 tokens are long."""
     local = Tier("cheap", "small"), Tier("big", "large")
     route(stage).configure(Router(local, long_context=300), stage.serves)
     await stage.conductor.switch("small")
     await stage.conductor.switch("large")
+
+
+@story(SMALL, LARGE)
+async def test_a_count_loads_no_tier_that_was_unloaded_since(stage: Stage) -> None:
+    await two_local_tiers(stage)
     client = await stage.client()
     await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 80}]))
     talk = await stage.asked()
@@ -475,10 +480,7 @@ async def test_a_count_loads_no_tier_that_was_unloaded_since(stage: Stage) -> No
 
 @story(SMALL, LARGE)
 async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) -> None:
-    local = Tier("cheap", "small"), Tier("big", "large")
-    route(stage).configure(Router(local, long_context=300), stage.serves)
-    await stage.conductor.switch("small")
-    await stage.conductor.switch("large")
+    await two_local_tiers(stage)
     last = await stage.client()
     await last.send(ask("large"))
     held = await stage.asked()

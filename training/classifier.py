@@ -38,9 +38,9 @@ HARD = 3.0
 OWN = 3.0
 """What a hard negative, and a prompt of labelled.jsonl, count beside another."""
 MIX = 0.5
-LEAST = 2
-LEAST_NEXT = 4
-"""Prompts in which a feature has to be."""
+"""How freely every weight may grow, however its feature is spread over the classes."""
+LEAST, LEAST_NEXT = 2, 4
+"""Prompts in which a feature has to be; and a pair of words."""
 SAID = ("planning", "multi-file-refactor", "code-edit", "code-write", "review", "tool-use")
 """Classes that are told by the text, whatever a system prompt says."""
 Name = tuple[str, str]
@@ -105,7 +105,7 @@ def learn(made: Matrix, labels: np.ndarray, importance: np.ndarray, steps: int =
 
 
 def _scales(made: Matrix, labels: np.ndarray) -> np.ndarray:
-    """How freely each weight may grow: half, and more where the feature is of that class more often than of others, or
+    """How freely each weight may grow: MIX, and more where the feature is of that class more often than of others, or
     less. After Wang and Manning 2012 (Baselines and Bigrams, aclanthology.org/P12-2018).
     """
     often = np.zeros((made.width, len(CLASSES)))

@@ -444,12 +444,12 @@ def test_a_value_on_a_bound_belongs_to_that_bucket() -> None:
 @pytest.mark.parametrize(
     ("source", "notes", "said"),
     [
-        ("declared", ["declared"], ("declared", "certain")),
+        ("declared", ["declared"], ("declared", labels.NONE)),
         ("learned", ["ask:plan", "sure:80%"], ("learned", "0.8")),
         ("learned", ["sure:79%"], ("learned", "0.5")),
         ("learned", ["sure:49%"], ("learned", "0")),
-        ("learned", ["sure:%"], ("learned", "certain")),
-        ("a source of tomorrow", [], ("other", "certain")),
+        ("learned", ["sure:%"], ("learned", labels.NONE)),
+        ("a source of tomorrow", [], ("other", labels.NONE)),
     ],
 )
 def test_how_sure_classes_are_is_counted_in_few_steps(source: str, notes: list[str], said: tuple[str, str]) -> None:

@@ -22,17 +22,15 @@ STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "he
 CIRCUITS = ("closed", "open", "half-open")
 
 SOURCES = frozenset(Source)
-CERTAINTIES = ("certain", "0.8", "0.5", "0")
-"""From which probability on a class was; `certain`: it was told, not learned."""
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 def certainty(notes: Iterable[str]) -> str:
-    """Of a class, by the notes of its decision: `sure:87%`."""
+    """From which probability on a class was, by the notes of its decision (`sure:87%`); NONE: they tell of none."""
     percent = next((note[5:-1] for note in notes if note.startswith("sure:")), "")
     if not percent.isdecimal():
-        return "certain"
+        return NONE
     return "0.8" if int(percent) >= 80 else "0.5" if int(percent) >= 50 else "0"
 
 

@@ -23,7 +23,7 @@ class RoutedCounts:
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """By class, the tier that answered, and the request's outcome."""
         self.classified: Counter[tuple[str, str]] = Counter()
-        """By who said the class, and how sure that was: of `labels.CERTAINTIES`."""
+        """By who said the class, and how sure that was: `labels.certainty`."""
         self.attempts: Counter[tuple[str, str]] = Counter()
         self.repairs: Counter[str] = Counter()
         self.findings: Counter[tuple[str, str]] = Counter()

@@ -74,13 +74,12 @@ class Classifier:
                 at = max(self._risky, key=likely.__getitem__)
                 found = _learned(classes[at], likely[at], risk, risk, reading, notes)
                 return found._replace(else_=classes[other]) if risk < 0.5 else found
-        for name, note in _form(outline, reading):  # 3
-            return Task(name, Source.RULES, (*notes, note))
+        if shown := next(_form(outline, reading), None):  # 3
+            return Task(shown[0], Source.RULES, (*notes, shown[1]))
         best, sure = classes[other], likely[other]
         is_coding = best in CODING and sure >= PLAIN and bool(reading.asks or reading.shapes)
-        if not is_coding:  # 4
-            for name, note in _history(outline):
-                return Task(name, Source.RULES, (*notes, note))
+        if not is_coding and (came := next(_history(outline), None)):  # 4
+            return Task(came[0], Source.RULES, (*notes, came[1]))
         if best == DEFAULT and outline.systems:  # 5
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
@@ -125,11 +124,11 @@ def _learned(name: str, sure: float, shown: float, risk: float, reading: Reading
 
 def _signs(outline: Outline) -> frozenset[str]:
     """Those of SIGNS that it may be of."""
-    if not (outline.images or outline.is_long or outline.tools or outline.has_results or outline.forces_tool):
+    uses_tools = outline.tools or outline.has_results or outline.forces_tool
+    if not (uses_tools or outline.images or outline.is_long):
         return _NONE
-    is_for_tools = bool(outline.tools or outline.has_results or outline.forces_tool)
-    has = (("vision", bool(outline.images)), ("long-context", outline.is_long), ("tool-use", is_for_tools))
-    return frozenset(name for name, is_so in has if is_so)
+    has = (("vision", outline.images), ("long-context", outline.is_long), ("tool-use", uses_tools))
+    return frozenset([name for name, is_so in has if is_so])
 
 
 def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:
