@@ -1,6 +1,4 @@
-"""Stoker's own questions: a place that is taken away in the moment its time is over, a serve that refuses settings, and
-a preflight that is stopped before it began.
-"""
+"""Stoker's own questions: a serve that refuses settings, and a preflight that is stopped before it began."""
 
 from __future__ import annotations
 
@@ -12,52 +10,9 @@ from typing import Any, cast
 import pytest
 
 from stoker import asker
-from stoker.asker import Asker, place
+from stoker.asker import Asker
 from stoker.domain.errors import ClientError
-from stoker.domain.lease import Lease
 from stoker.rechecking import Rechecks, There, Wanted
-
-
-class Place:
-    """A lease, of which only the cut and the release matter."""
-
-    def __init__(self) -> None:
-        self.on_cut: Callable[[str], None] = lambda reason: None
-        self.is_released = False
-
-    def release(self) -> None:
-        self.is_released = True
-
-
-async def cut_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    lease = Place()
-
-    async def granted(*_: Any) -> Lease:
-        return cast(Lease, lease)
-
-    monkeypatch.setattr(asker, "_lease", granted)
-    loop = asyncio.get_running_loop()
-
-    async def asking() -> None:
-        async with place(cast(Any, None), cast(Any, None), False, 60.0):
-            lease.on_cut("drain")
-            loop.call_soon(lease.on_cut, "and again, now that its time is over")
-            await asyncio.sleep(60)
-
-    with pytest.raises(Exception, match="taken away"):
-        await asking()
-    assert lease.is_released
-
-
-def test_a_place_that_is_cut_twice_in_one_moment_breaks_nothing_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken: list[dict[str, Any]] = []
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
-        await cut_twice(monkeypatch)
-
-    asyncio.run(main())
-    assert not broken
 
 
 @pytest.mark.parametrize(

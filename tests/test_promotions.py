@@ -14,10 +14,15 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Alias, Override
 from stoker.domain.lease import Lease, Target
+from stoker.domain.protocols import Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Status
+from stoker.exchange.leasing import leased
+from stoker.fleet.conductor import Conductor
 from stoker.promotions import Promotions
 from stoker.store.overrides import Overrides
+from stoker.testing.clock import FakeClock
+from stoker.testing.fleet import FakeFleet
 from stoker.testing.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -50,9 +55,9 @@ class Books:
         self.leased = 0
         self.ended = asyncio.Event()
 
-    def promotions(self, *aliases: Alias) -> Promotions:
+    def promotions(self, *aliases: Alias, leases: Leases | None = None) -> Promotions:
         found = Promotions(
-            Overrides(self.path), self, Clock(), self._changed, lambda *note: self.notes.append(note),
+            Overrides(self.path), leases or self, Clock(), self._changed, lambda *note: self.notes.append(note),
             self.results.get, self._closed,
         )  # fmt: skip
         found.configure(aliases or (ALIAS,), SERVES)
@@ -70,6 +75,11 @@ class Books:
         target = self.target(name)
         assert target is not None
         return Lease(1, name, target, 0.0, 0.0, self._released)
+
+    def yields(self, lease: Lease) -> None: ...
+
+    def failure(self, name: str) -> str:
+        return ""
 
     def _released(self, lease: Lease) -> None:
         self.leased -= 1
@@ -265,6 +275,20 @@ async def test_another_promotion_ends_the_watch_of_the_one_before(books: Books) 
     await asyncio.sleep(0)
     assert books.closed == []
     assert promotions.status() == []
+
+
+@story
+async def test_a_watch_that_is_closed_in_the_moment_of_its_grant_keeps_no_lease(books: Books) -> None:
+    serve = Serve("clever", parallel=1, max_active=1, queue_timeout=60.0)
+    conductor = Conductor([], [serve], FakeFleet({"clever": 1}), FakeClock())
+    async with leased(conductor, "clever"):
+        promotions = books.promotions(leases=conductor)
+        await promotions.promote("coder", "clever", books.gate(), "", force=False)
+        await until(lambda: conductor.statistics()["waiting"] == 1)
+    promotions.configure((), SERVES)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert conductor.statistics()["leases"] == conductor.statistics()["waiting"] == 0
 
 
 def test_a_file_that_is_none_is_put_aside(tmp_path: Path) -> None:

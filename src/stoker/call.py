@@ -1,36 +1,20 @@
-"""One request under way, and what it needs of whoever gives leases."""
+"""One request under way."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any
 
 from stoker.domain.conversation import Stay
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft
-from stoker.domain.lease import Lease, Target
+from stoker.domain.lease import Lease, PendingLease
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.dialogue import Check
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.sampling import Sample
-
-
-class Leases(Protocol):
-    """What flow needs of the conductor."""
-
-    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """A lease now or later; whoever waits may cancel the Future or set an exception to give its place back."""
-
-    def yields(self, lease: Lease) -> None:
-        """It is taken away as soon as somebody waits for what it holds; that may be at once."""
-
-    def target(self, name: str) -> Target | None:
-        """Where a serve answers; None: it is not ready."""
-
-    def failure(self, name: str) -> str:
-        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
 
 
 class Call:
@@ -47,7 +31,7 @@ class Call:
         self.decision = decision
         self.began = began
         self.lease: Lease | None = None
-        self.waiting: asyncio.Future[Lease] | None = None
+        self.waiting: PendingLease | None = None
         self.asking: asyncio.Task[Any] | None = None
         """What the engine is asked before the call."""
         self.counted: tuple[str, int | None] = ("", None)

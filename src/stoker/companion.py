@@ -23,13 +23,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stoker.asker import Asker, place
-from stoker.call import Leases
+from stoker.asker import Asker
 from stoker.domain.errors import CapacityError, ClientError, StokerError
+from stoker.domain.protocols import Leases
 from stoker.domain.routing import BreakerLimits
 from stoker.domain.routing import Companion as Settings
 from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Task
+from stoker.exchange.leasing import leased
 from stoker.measure import companion as proofs
 from stoker.request.decide.breaker import Breaker
 from stoker.request.decide.companion import asked, is_doubtful, said, settled, unanswered
@@ -136,7 +137,7 @@ class Companion:
             return "not_loaded"  # 5
         question = partial(asked, seen, secrets.token_hex(16), cloud)
         try:
-            async with place(self._leases, serve, not is_up, settings.timeout) as lease:
+            async with leased(self._leases, serve.name, may_wait=not is_up, timeout=settings.timeout) as lease:
                 self._breaker.on_sent(now)
                 _, reply = await self._asker.said(serve, lease.target, question, settings.timeout)
         except CapacityError:

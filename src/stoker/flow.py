@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.call import Call, Leases
+from stoker.call import Call
 from stoker.choosing import Chooser
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
@@ -32,8 +32,9 @@ from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
 from stoker.domain.lease import Lease
-from stoker.domain.protocols import Clock
+from stoker.domain.protocols import Clock, Leases
 from stoker.domain.serve import Serve
+from stoker.exchange.leasing import granted
 from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
 from stoker.request.accept.wire import Wire
@@ -418,12 +419,9 @@ class Flow:
         waiting = call.waiting
         assert waiting is not None
         try:
-            lease = await waiting
+            lease = call.lease = await granted(waiting)
         finally:
             call.waiting = None
-            # who is cancelled in the very moment of the grant has a lease all the same
-            if waiting.done() and not waiting.cancelled() and waiting.exception() is None:
-                call.lease = waiting.result()
         if lease.waited:
             call.decision.queued = (call.decision.queued or 0.0) + lease.waited
         call.check()

@@ -18,13 +18,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from stoker.asker import Asker, place
-from stoker.call import Leases
+from stoker.asker import Asker
 from stoker.domain.errors import CapacityError, ClientError, StokerError
+from stoker.domain.protocols import Leases
 from stoker.domain.routing import BreakerLimits
 from stoker.domain.serve import Driver
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
+from stoker.exchange.leasing import leased
 from stoker.measure import judging
 from stoker.measure.judging import Grade
 from stoker.request.decide.breaker import Breaker
@@ -77,7 +78,7 @@ class Judge:
             return Heard(None, "too_long")  # 3
         question = partial(judging.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
-            async with place(self._leases, serve, may_wait, timeout, yields=True) as lease:
+            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
                 breaker.on_sent(self._now())
                 usage, said = await self._asker.said(serve, lease.target, question, timeout)
             breaker.on_served(self._now())

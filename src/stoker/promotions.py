@@ -18,10 +18,10 @@ from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Alias, Override
-from stoker.domain.lease import Lease, Target
-from stoker.domain.protocols import Clock
+from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run
 from stoker.domain.serve import Serve
+from stoker.exchange.leasing import leased
 from stoker.measure.stats import Cusum
 from stoker.measure.steadiness import Steadiness
 from stoker.measure.talk import Talk
@@ -32,14 +32,6 @@ FAULTS = frozenset(("upstream_failed", "stalled", "bug"))
 USUAL, WORSE, LIMIT = 0.02, 0.2, 4.0
 """Of live failures: two straight ones raise the alarm, or one in five before long."""
 _ASKED_IN = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
-
-
-class Leases(Protocol):
-    """What is needed of the conductor."""
-
-    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]: ...
-
-    def target(self, name: str) -> Target | None: ...
 
 
 class Keeping(Protocol):
@@ -274,23 +266,16 @@ class _Watch:
         name = self.override.serve
         if self._leases.target(name) is None:
             return None
-        got = self._leases.acquire(name)
-        lease: Lease | None = None
         try:
-            lease = got if isinstance(got, Lease) else await got
-            speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
-            talk = Talk(lease.target, next((d for d in _ASKED_IN if d in speaks), Dialect.CHAT))
-            try:
-                return await self._steadiness.check(talk)
-            finally:
-                talk.close()
-        except StokerError:  # no place just now: the next look will have one
+            async with leased(self._leases, name) as lease:
+                speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
+                talk = Talk(lease.target, next((d for d in _ASKED_IN if d in speaks), Dialect.CHAT))
+                try:
+                    return await self._steadiness.check(talk)
+                finally:
+                    talk.close()
+        except StokerError:  # no place just now, or it was taken away: the next look will have one
             return None
-        finally:
-            if lease is not None:
-                lease.release()
-            elif isinstance(got, asyncio.Future):
-                got.cancel()
 
     async def _rest(self) -> None:
         wait = min(self.alias.check_every, max(0.0, self.until - self._clock.now()))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from stoker.domain.dialect import Dialect
 
@@ -52,3 +53,24 @@ class Lease:
         self.on_cut = None
         if release is not None:
             release(self)
+
+
+class PendingLease(Protocol):
+    """A place in the queue for a lease. `asyncio.Future[Lease]` is one. Await it through `exchange.leasing` only.
+
+    Whoever waits gives the place back by `cancel`, or by `set_exception`, which also says why.
+    """
+
+    def __await__(self) -> Generator[Any, Any, Lease]: ...
+
+    def done(self) -> bool: ...
+
+    def cancelled(self) -> bool: ...
+
+    def cancel(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def result(self) -> Lease: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from stoker.domain.decision import Decision
-from stoker.domain.lease import Target
+from stoker.domain.lease import Lease, PendingLease, Target
 from stoker.domain.serve import Serve
 
 
@@ -79,6 +79,25 @@ class Fleet(Protocol):
 
     async def close(self, leave_running: bool) -> None:
         """Give up everything: stop all serves, or leave them to the next control plane."""
+
+
+class Leases(Protocol):
+    """Who may use a serve now. The conductor is one. Hold leases through `exchange.leasing`."""
+
+    def acquire(self, name: str, counted: bool = True) -> Lease | PendingLease:
+        """A lease now or later. `counted`: it takes one of the serve's places. Loads the serve if it has to.
+
+        A refusal is a StokerError: raised if it is known at once, else the end of the wait.
+        """
+
+    def yields(self, lease: Lease) -> None:
+        """Take this lease away as soon as somebody waits for what it holds; that may be at once."""
+
+    def target(self, name: str) -> Target | None:
+        """Where a serve answers; None: it is not ready."""
+
+    def failure(self, name: str) -> str:
+        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
 
 
 class Interrupted(msgspec.Struct, frozen=True):

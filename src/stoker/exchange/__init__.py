@@ -1,0 +1,1 @@
+"""What every conversation with a model server needs, whoever starts it: a lease, held and given back."""

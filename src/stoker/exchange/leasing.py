@@ -1,0 +1,76 @@
+"""Take a lease, wait for one, give it back: the only place where that is written.
+
+`leases.acquire` answers at once: a lease, or a place in the queue. A waiter may be cancelled in the very moment in
+which its lease is granted; whoever awaits the queue directly would then hold a lease that nobody releases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from stoker.domain.errors import CapacityError
+from stoker.domain.lease import Lease, PendingLease
+from stoker.domain.protocols import Leases
+
+
+async def granted(pending: PendingLease) -> Lease:
+    """The lease, once it is granted. Raises what the wait was ended with.
+
+    On cancel: the place in the queue is given up; a lease that was granted in that moment is released.
+    """
+    try:
+        return await pending
+    except asyncio.CancelledError:
+        if pending.done() and not pending.cancelled() and pending.exception() is None:
+            pending.result().release()
+        raise
+
+
+@asynccontextmanager
+async def leased(
+    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, yields: bool = False
+) -> AsyncIterator[Lease]:
+    """Hold a lease of `serve` for the block, and for `timeout` seconds at most, the wait included (None: no limit).
+
+    `may_wait`: queue for a place if none is free. `yields`: give the lease up as soon as anybody else needs what it
+    holds. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the time is
+    over, and what ends the wait. On cancel: the lease, or the place in the queue, is given back.
+    """
+    is_cut = False
+
+    def cut(reason: str) -> None:
+        nonlocal is_cut
+        is_cut = True
+        with suppress(RuntimeError):  # the time was over in the same moment
+            limit.reschedule(0.0)
+
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            lease = await _acquire(leases, serve, may_wait)
+            lease.on_cut = cut
+            try:
+                if yields:
+                    leases.yields(lease)
+                yield lease
+            finally:
+                lease.release()
+    except TimeoutError:
+        if is_cut:
+            raise busy(serve, "its lease was taken away") from None
+        raise
+
+
+async def _acquire(leases: Leases, serve: str, may_wait: bool) -> Lease:
+    got = leases.acquire(serve)
+    if isinstance(got, Lease):
+        return got
+    if not may_wait:
+        got.cancel()
+        raise busy(serve, "no place is free")
+    return await granted(got)
+
+
+def busy(serve: str, why: str) -> CapacityError:
+    return CapacityError(f"serve '{serve}' cannot be asked now: {why}", code="busy")
