@@ -13,7 +13,7 @@ from stoker.config.router import TierTable
 from stoker.config.schema import File
 from stoker.config.translation import build_translation
 from stoker.domain.routing import ANY, listed
-from stoker.domain.task import CLASSES
+from stoker.domain.task import CLASSES, UNKNOWN
 
 _OF_A_CLOUD = ("base_url", "dialect", "key", "model", "max_active")
 
@@ -140,7 +140,16 @@ def _check_classes(doc: Document, file: File) -> None:
         _check_class(doc, place, name, known)
 
 
+_NO_CLASS = (
+    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find (docs/routing.md); "
+    "choose another name"
+)
+
+
 def _check_class_name(doc: Document, name: str) -> None:
+    if name == UNKNOWN:
+        doc.problem(("router", "class", name), _NO_CLASS)
+        return
     try:
         checks.name(name)
     except ValueError as error:
@@ -149,6 +158,9 @@ def _check_class_name(doc: Document, name: str) -> None:
 
 def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) -> None:
     """`*` means every class where a list of permissions stands, and nothing elsewhere."""
+    if name == UNKNOWN:
+        doc.problem(place, _NO_CLASS)
+        return
     if name in known or doc.is_spoiled(("router", "class", name)):
         return
     if name == ANY and place[-2] in ("classes", "cloud_classes"):
