@@ -53,7 +53,9 @@ class Foresight:
         self._stop()
 
     def on_plan(self, plan: Plan) -> None:
-        """1. nobody serves, or the task is not known  2. nothing new  3. its model is about to be started: then the warm pool asks by itself
+        """1. nobody serves, or the task is unknown  2. nothing new
+
+        3. its model is about to be started: then the warm pool asks by itself
 
         4. the warm pool is told; where it was told only just now, a moment later
         """

@@ -182,7 +182,8 @@ def _without(part: _Text, drops_likely: bool) -> str:
             likely.append(pair)
     gone += _unclosed(part, sorted(gone))
     gone += _at_edges(text, likely, sorted(gone))
-    return "\n\n".join([piece for piece in _left(text, 0, len(text), sorted(gone)) if piece.strip()])
+    pieces = [piece.strip("\r\n") for piece in _left(text, 0, len(text), sorted(gone))]
+    return "\n\n".join([piece for piece in pieces if piece.strip()])
 
 
 def _unclosed(part: _Text, gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

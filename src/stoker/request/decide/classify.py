@@ -75,7 +75,8 @@ class Classifier:
         1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
         2. The conversation is followed from its newest request to its oldest. A request that only goes on with what
            came before ("continue", or nothing at all) has no class of its own.
-        3. A request is high-risk work: that is the task of the conversation, up to the newest request.
+        3. A request is high-risk work: that is the task of the conversation, up to the newest request. If it was taken
+           for that only to be careful, what it is more likely counts only if no request before it is high-risk.
         4. A request plainly starts another task (see `conversation`): what came before it no longer counts.
         5. None is high-risk: the newest one that has a class of its own.
         6. What came before cannot be read, and no request here plainly starts a task: `unknown` where the tools that
@@ -90,18 +91,29 @@ class Classifier:
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
             goes_on = continues(text)
-            if goes_on is Continues.ONLY or (goes_on is Continues.LINKED and back < len(outline.earlier)):
+            if goes_on is Continues.ONLY:
                 continue
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
             task, starts = self._own(asked, (*notes, *((f"earlier:{back}",) if back else ())))
+            is_last = back == len(outline.earlier)
+            if task.name not in HIGH_RISK and (
+                goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and not is_last and not _asks(task))
+            ):
+                continue
             task = task._replace(back=back) if back else task
-            if task.name in HIGH_RISK:
-                return task  # 3
+            if task.name in HIGH_RISK and (found is None or found.name not in HIGH_RISK):
+                found = task  # 3
+            elif task.name in HIGH_RISK and not task.else_ and found is not None:
+                found = found._replace(else_="")  # 3
             found = found or task
+            if found.name in HIGH_RISK and not found.else_:
+                return found
             if starts:
                 return found  # 4
         if found is not None:
             doubtful = outline.is_cut and (outline.changes_files or found.name == DEFAULT)
+            if found.name in HIGH_RISK:
+                return found._replace(else_="") if doubtful else found
             return Task(UNKNOWN, Source.DEFAULT, (*notes, "cut")) if doubtful else found  # 5, 6
         return self._without_request(outline, notes)  # 7
 

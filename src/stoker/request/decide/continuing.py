@@ -2,12 +2,12 @@
 
 A text goes on with what came before if it is short, is no question, and
 
-1. holds no word but those of agreeing and going on, and numbers   -> it asks for nothing of its own
-2. begins with a phrase of going on ("continue with ...")          -> the same
+1. holds no word but those of agreeing and going on, and numbers       -> ONLY
+2. begins with a phrase of going on ("continue with the other ones")   -> GOES_ON
 3. begins with a word that links it to something before ("now the
-   backend", "and the tests")                                      -> it goes on, if something came before
+   backend", "and the tests")                                          -> LINKED
 
-What it is if nothing came before is decided in `classify`.
+What that means for its class is decided in `classify`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Continues(Enum):
     NO = "no"
     """It has something of its own to say."""
     LINKED = "linked"
-    """It goes on, if something came before."""
+    """It goes on if something came before, unless it asks for something by name or for high-risk work."""
+    GOES_ON = "goes on"
+    """It goes on, unless it asks for high-risk work."""
     ONLY = "only"
     """It goes on, and asks for nothing of its own."""
 
@@ -38,9 +40,9 @@ class Continues(Enum):
 WORDS = words(
     # English
     "continue continuing go going on ahead yes yeah yep yup y sure ok okay k right alright fine good great perfect "
-    "nice cool do does it that this them those these the a all both of other others rest remaining next more again same now "
-    "then please pls and also too so with one ones file files step steps part parts last keep carry proceed resume "
-    "retry finish done accept accepted approve approved confirm confirmed agreed agree i you lgtm let's lets let us "
+    "nice cool do does it that this them those these the a all both of other others rest remaining next more again "
+    "same now then please pls and also too so with one ones file files step steps part parts last keep carry proceed "
+    "resume retry finish done accept accepted approve approved confirm confirmed agreed agree i you lgtm let's lets let us "
     "just up for me can everything way thing things no nope n stop wait in to be sounds looks go-ahead begin start "
     "work working everywhere as before proceeding where left off we "
     # German
@@ -69,9 +71,9 @@ WORDS = words(
 """Words of agreeing and of going on, in several languages: a text of these alone asks for nothing."""
 GOES_ON = (
     "continue", "keep going", "keep on", "go on", "go ahead", "carry on", "proceed", "resume", "try again",
-    "do the same", "weiter", "mach weiter", "macht weiter", "fahr fort", "fahre fort", "continuez", "poursuis", "poursuivez",
-    "vas-y", "allez-y", "continúa", "continua", "sigue", "adelante", "prosegui", "procedi", "avanti", "prossiga", "ga verder",
-    "ga door", "kontynuuj", "продолжай", "продолжайте", "продолжи",
+    "do the same", "weiter", "mach weiter", "macht weiter", "fahr fort", "fahre fort", "continuez", "poursuis",
+    "poursuivez", "vas-y", "allez-y", "continúa", "continua", "sigue", "adelante", "prosegui", "procedi", "avanti",
+    "prossiga", "ga verder", "ga door", "kontynuuj", "продолжай", "продолжайте", "продолжи",
 )  # fmt: skip
 """How a text begins that goes on, whatever else it says in a few words."""
 LINKS = words(
@@ -81,6 +83,8 @@ LINKS = words(
 DENSE = re.compile("继续|繼續|接着|下一|剩下|其余|其他|続け|続き|次|残り|進め|계속|다음|나머지")
 DENSE_ONLY = words("好 好的 是 是的 对 對 可以 行 嗯 はい うん お願いします 네 예 응 좋아")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_SUM = re.compile(r"[%+*/=^{}()<>\[\]@_$€£`\\]")
+"""What no phrase of going on holds: sums, code, names."""
 _NUMBER = re.compile(r"\d{1,6}(?:st|nd|rd|th|\.)?")
 
 
@@ -96,6 +100,8 @@ def continues(text: str) -> Continues:
         return Continues.ONLY if len(shown) <= MOST_DENSE and not shown.strip("👍✅🆗.!… ") else Continues.NO
     if len(said) > MOST_WORDS or shown.rstrip().endswith(("?", "？")):
         return Continues.NO
+    if _SUM.search(shown):
+        return Continues.NO
     if all(word in WORDS or _NUMBER.fullmatch(word) for word in said) and any(word in WORDS for word in said):
         return Continues.ONLY  # 1
     if len(shown) <= MOST_DENSE and (DENSE.search(shown) or shown.rstrip("。.!！") in DENSE_ONLY):
@@ -103,5 +109,5 @@ def continues(text: str) -> Continues:
     if ":" in shown or "\n" in shown:
         return Continues.NO
     if " ".join(said).startswith(GOES_ON):
-        return Continues.ONLY  # 2
+        return Continues.GOES_ON  # 2
     return Continues.LINKED if said[0] in LINKS and len(said) <= MOST_LINKED else Continues.NO  # 3
