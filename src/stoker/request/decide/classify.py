@@ -87,6 +87,17 @@ class Classifier:
         if declared is not None and declared in known:  # 1
             return Task(declared, Source.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
+        found, is_whole = self._followed(outline, notes)
+        if found is None:
+            return self._without_request(outline, notes)  # 7
+        if is_whole or not (outline.changes_files or found.name == DEFAULT):
+            return found  # 3, 4, 5
+        return (
+            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, Source.DEFAULT, (*notes, "cut"))
+        )  # 6
+
+    def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
+        """The task that the conversation is at, and whether nothing from before may change that."""
         found: Task | None = None
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
@@ -94,28 +105,18 @@ class Classifier:
             if goes_on is Continues.ONLY:
                 continue
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
-            task, starts = self._own(asked, (*notes, *((f"earlier:{back}",) if back else ())))
-            is_last = back == len(outline.earlier)
-            if task.name not in HIGH_RISK and (
-                goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and not is_last and not _asks(task))
-            ):
+            task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes)
+            if task.name in HIGH_RISK:
+                found = _riskier(found, task._replace(back=back))  # 3
+                if not found.else_:
+                    return found, True
+            elif goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline)):
                 continue
-            task = task._replace(back=back) if back else task
-            if task.name in HIGH_RISK and (found is None or found.name not in HIGH_RISK):
-                found = task  # 3
-            elif task.name in HIGH_RISK and not task.else_ and found is not None:
-                found = found._replace(else_="")  # 3
-            found = found or task
-            if found.name in HIGH_RISK and not found.else_:
-                return found
+            elif found is None:
+                found = task._replace(back=back)
             if starts:
-                return found  # 4
-        if found is not None:
-            doubtful = outline.is_cut and (outline.changes_files or found.name == DEFAULT)
-            if found.name in HIGH_RISK:
-                return found._replace(else_="") if doubtful else found
-            return Task(UNKNOWN, Source.DEFAULT, (*notes, "cut")) if doubtful else found  # 5, 6
-        return self._without_request(outline, notes)  # 7
+                return found, True  # 4
+        return found, not outline.is_cut  # 5
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.changes_files:
