@@ -214,6 +214,18 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
+def _riskier(found: Task | None, task: Task) -> Task:
+    """`task` is high-risk work, and older. If both are, the newer one; surely so if one of them is."""
+    if found is None or found.name not in HIGH_RISK:
+        return task
+    return found if task.else_ else found._replace(else_="")
+
+
+def _leans_on(task: Task, back: int, outline: Outline) -> bool:
+    """Whether a request that only links to what came before asks for nothing by name, and something came before."""
+    return back < len(outline.earlier) and not any(note.startswith("ask:") for note in task.notes)
+
+
 def _signs(outline: Outline) -> frozenset[str]:
     """Those of SIGNS that it may be of."""
     uses_tools = outline.tools or outline.has_results or outline.forces_tool

@@ -43,8 +43,8 @@ WORDS = words(
     "nice cool do does it that this them those these the a all both of other others rest remaining next more again "
     "same now then please pls and also too so with one ones file files step steps part parts last keep carry proceed "
     "resume retry finish done accept accepted approve approved confirm confirmed agreed agree i you lgtm let's lets "
-    "let us just up for me can everything way thing things no nope n stop wait in to be sounds looks go-ahead begin start "
-    "work working everywhere as before proceeding where left off we "
+    "let us just up for me can everything way thing things no nope n stop wait in to be sounds looks go-ahead begin "
+    "start work working everywhere as before proceeding where left off we "
     # German
     "weiter mach mache machen macht weitermachen fahr fahre fort fortfahren ja jawohl jo klar gut passt gern gerne "
     "bitte und auch noch mal nochmal dann jetzt nun die der das den dem anderen andere restlichen übrigen nächste "
