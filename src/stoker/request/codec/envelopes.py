@@ -43,6 +43,8 @@ class Heard(NamedTuple):
     """Nothing before this turn belongs to the conversation."""
     has_results: bool = False
     """It brings results of tools, as text."""
+    is_recap: bool = False
+    """The model's turn after it is the summary."""
 
 
 class _Pair(NamedTuple):
@@ -73,20 +75,37 @@ class _Text(NamedTuple):
 
 def heard(texts: Iterable[str]) -> Heard:
     """Of the texts of one turn."""
+    texts = list(texts)
+    if len(texts) == 1 and is_bare(texts[0]):
+        return Heard((texts[0],) if texts[0].strip() else ())
     parts = [_envelopes(text) for text in texts]
     if any(harness.RESULT.match(part.text.lstrip()) for part in parts):
         return Heard(_joined(_inside(parts, Tag.SPOKEN)), has_results=True)
     told = _inside(parts, Tag.SUMMARY)
-    plain = [_plain(_without(part, True)) for part in parts]
+    plain = [_unquoted(_plain(_without(part, True))) for part in parts]
     if len(" ".join(plain).split(maxsplit=FEW_WORDS)) < FEW_WORDS and _has_likely(parts):
-        plain = [_plain(_without(part, False)) for part in parts]
+        plain = [_unquoted(_plain(_without(part, False))) for part in parts]
     if any(text.startswith(harness.RESET) for text in plain):
         return Heard(is_reset=True)
+    if any(text.startswith(harness.RECAP) for text in plain):
+        return Heard(is_recap=True)
     told += [text for text in plain if text.startswith(harness.SUMMARIES)]
     said = [text for text in plain if not text.startswith(harness.SUMMARIES)]
     if told:
         return Heard((*_joined(said), *requests_in(told)), is_summary=True)
     return Heard(_joined(said))
+
+
+def is_bare(text: str) -> bool:
+    """Whether nothing of `harness` can be in it. False: it has to be read closely."""
+    if text[:1] == '"' or "<" in text or "#" in text or "[" in text or "---" in text or "setting up the" in text:
+        return False
+    if "Please continue the" in text or "(This is an" in text or "To suggest changes" in text:
+        return False
+    return not text.startswith(_BEGINS) and not (text[:1].isspace() and text.lstrip().startswith(_BEGINS))
+
+
+_BEGINS = (*harness.WHOLE, *harness.SUMMARIES, *harness.RESET, *harness.RECAP)
 
 
 def _joined(texts: Sequence[str]) -> tuple[str, ...]:
@@ -268,6 +287,13 @@ def _plain(text: str) -> str:
         kept = [line for line in shown.split("\n") if not line.lstrip().startswith(harness.LINES)]
         text = "\n".join(kept)  # 5
     return text if text.strip() else ""
+
+
+def _unquoted(text: str) -> str:
+    """opencode puts what was typed on its command line in quotation marks."""
+    shown = text.strip()
+    is_quoted = len(shown) > 2 and shown[0] == shown[-1] == '"' and '"' not in shown[1:-1]
+    return shown[1:-1] if is_quoted else text
 
 
 def _line(text: str, line: str) -> int:

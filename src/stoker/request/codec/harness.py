@@ -55,7 +55,7 @@ TAGS: dict[str, Tag] = {
         "session-context info-msg env extremely-important ephemeral-message",
     ),
     **_names(Tag.SUMMARY, "state-snapshot conversation-summary"),
-    **_names(Tag.LIKELY, "files context attachments environment reminder memory memories workspace"),
+    **_names(Tag.LIKELY, "file files context attachments environment reminder memory memories workspace"),
 }
 SPOKEN_WORDS = _words(
     "request query question message prompt task feedback answer args arguments input goal objective issue story"
@@ -90,7 +90,6 @@ WHOLE = (
     "Provide a detailed but concise summary of our conversation above",
     "Summarize the task tool output above and continue",
     "Continue if you have next steps",
-    "What did we do so far?",
     "Called the Read tool with the following input",
     "Called the List tool with the following input",
     # Gemini CLI, Qwen Code
@@ -143,6 +142,8 @@ SUMMARIES = (
     "# Conversation summary",
 )
 """How a text begins that stands for turns that were left out."""
+RECAP = ("What did we do so far?",)
+"""opencode: the turn of the model after it is a summary of what was left out."""
 PROMPT_TOOLS = (
     b"write_to_file", b"replace_in_file", b"execute_command", b"apply_diff", b"apply_patch", b"SEARCH/REPLACE",
     b"str_replace", b"```bash",

@@ -14,8 +14,9 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
 from stoker.request.codec import harness
-from stoker.request.codec.envelopes import heard
+from stoker.request.codec.envelopes import heard, is_bare
 from stoker.request.codec.said import decoded, ends, first, said
+from stoker.request.codec.summaries import requests_in
 from stoker.request.codec.toolbox import Toolbox, toolbox
 
 _ABSENT = msgspec.Raw(b"")
@@ -80,6 +81,9 @@ _body = msgspec.json.Decoder(_Body)
 _turns = msgspec.json.Decoder(list[_Turn])
 _turn = msgspec.json.Decoder(_Turn)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
+_text = msgspec.json.Decoder(str)
+_BRIEF = 8_192
+"""Bytes of a text that is tried first as one without envelopes."""
 
 
 def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
@@ -159,12 +163,20 @@ def _talk(turns: list[_Turn]) -> _Talk:
     """
     requests: list[str] = []
     images, has_results, size, seen = 0, False, 0, 0
+    models = _ABSENT
     for turn in reversed(turns):
         if turn.role != "user":
+            models = turn.content if turn.role == "assistant" else models
             has_results = has_results or (not requests and (turn.role == "tool" or turn.type in _RESULTS))
             continue
-        one = said(turn.content)
         seen += 1
+        if len(turn.content) <= _BRIEF and turn.content and is_bare(text := _brief(turn.content)):
+            size += len(text)
+            if size > MOST_BYTES or len(requests) > MOST_REQUESTS:
+                return _Talk(tuple(requests), True, images, has_results)  # 5
+            requests.append(text)  # 2, as it mostly is
+            continue
+        one = said(turn.content)
         size += sum(map(len, one.texts))
         if seen > MOST_TURNS or len(requests) > MOST_REQUESTS or (size > MOST_BYTES and seen > 1):
             return _Talk(tuple(requests), True, images, has_results)  # 5
@@ -173,14 +185,25 @@ def _talk(turns: list[_Turn]) -> _Talk:
             has_results = has_results or one.results > 0
         if not one.texts:
             continue  # 1
-        found = heard([ends(text) for text in one.texts])
+        found = heard(map(ends, one.texts))
         has_results = has_results or (not requests and found.has_results)
+        if found.is_recap:
+            recap = requests_in(map(ends, said(models).texts))
+            return _Talk((*requests, *recap), not recap, images, has_results)  # 3
         requests += map(_cut, found.requests)  # 2
         if found.is_summary:
             return _Talk(tuple(requests), not found.requests, images, has_results)  # 3
         if found.is_reset:
             break  # 4
     return _Talk(tuple(requests), False, images, has_results)
+
+
+def _brief(content: msgspec.Raw) -> str:
+    """A text that is all of a turn; anything else is not bare."""
+    try:
+        return _text.decode(content).strip() or "<"
+    except _WRONG:
+        return "<"
 
 
 def _changes_otherwise(top: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:

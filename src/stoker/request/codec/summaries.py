@@ -14,7 +14,9 @@ _HEADING = re.compile(
     r"(?P<same>[^\n]{0,2000})",
     re.IGNORECASE | re.MULTILINE,
 )
-_NEXT = re.compile(r"^(?:[ \t]{0,3}\d{1,2}\. |#{1,6} |[ \t]{0,3}\*\*[^*\n]{1,80}\*\*:?[ \t]*$|</?\w+>)", re.MULTILINE)
+_NEXT = re.compile(
+    r"^(?:[ \t]{0,3}\d{1,2}\. |#{1,6} |[ \t]{0,3}\*\*[^*\n]{1,80}\*\*:?[ \t]*$|[ \t]*</?\w+>)", re.MULTILINE
+)
 """How the section after it begins."""
 _TOLD = re.compile(
     r"\b(?:the )?user(?:'s)? (?:has |had |first |then |also |originally |initially )?"
