@@ -25,6 +25,8 @@ _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
 _MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
 """Bytes of JSON of a system prompt that may be short: a character takes twelve at most."""
+_LONG_SYSTEM = 1_024
+"""Bytes of JSON of a system prompt that may tell of tools."""
 _MOST_SYSTEMS = 4
 _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output",
             "shell_call_output", "apply_patch_call_output", "computer_call_output")  # fmt: skip
@@ -214,8 +216,8 @@ def _changes_otherwise(top: _Body, turns: list[_Turn], told: list[msgspec.Raw], 
         return True
     if tools.size:
         return False
-    long = [bytes(content) for content in told if len(content) > _MOST_SYSTEM // 8]
-    if isinstance(top.instructions, str) and not _is_short(top.instructions):
+    long = [bytes(content) for content in told if len(content) > _LONG_SYSTEM]
+    if isinstance(top.instructions, str) and len(top.instructions) > _LONG_SYSTEM:
         long.append(top.instructions.encode(errors="replace"))
     return any(sign in text for text in long for sign in harness.PROMPT_TOOLS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import islice
 
 MOST_SUMMARY = 65_536
 """Characters of a summary that are read."""
@@ -33,9 +34,9 @@ def requests_in(summaries: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for summary in summaries:
         text = summary[:MOST_SUMMARY]
-        for told in _TOLD.finditer(text):
+        for told in islice(_TOLD.finditer(text), MOST_FOUND):
             _add(found, told["what"])
-        for heading in _HEADING.finditer(text):
+        for heading in islice(_HEADING.finditer(text), MOST_FOUND):
             _add(found, heading["same"].partition(":")[2] or heading["same"].partition(">")[2])
             rest = text[heading.end() : heading.end() + _MOST_SECTION]
             after = _NEXT.search(rest)
