@@ -22,10 +22,11 @@ def task(*texts: str, **form: object) -> Task:
 
 
 ONLY = [
-    "continue", "Continue.", "yes go on", "now the other 11", "ok", "do it", "go ahead!", "next", "yes", "👍", "same again",
+    "continue", "Continue.", "yes go on", "now the other 11", "ok", "do it", "go ahead!", "next", "yes", "👍",
+    "same again",
     "the 2nd one please", "mach weiter", "weiter so", "ja bitte", "jetzt die anderen", "vas-y", "oui continue",
-    "maintenant les autres", "sí, adelante", "ahora los otros 11", "avanti con gli altri", "agora os outros", "ga verder",
-    "дальше", "继续", "続けて", "계속", "", "  \n",
+    "maintenant les autres", "sí, adelante", "ahora los otros 11", "avanti con gli altri", "agora os outros",
+    "ga verder", "дальше", "继续", "続けて", "계속", "", "  \n",
 ]  # fmt: skip
 
 

@@ -106,12 +106,13 @@ class Classifier:
                 continue
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
             task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes)
+            leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
+            if leans and (task.else_ or task.name not in HIGH_RISK):
+                continue
             if task.name in HIGH_RISK:
                 found = _riskier(found, task._replace(back=back))  # 3
                 if not found.else_:
                     return found, True
-            elif goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline)):
-                continue
             elif found is None:
                 found = task._replace(back=back)
             if starts:
