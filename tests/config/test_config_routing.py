@@ -266,6 +266,9 @@ class TestRouter:
         (LOCAL + "[alias.quick]\nserve = 'auto'\nmodel = 'x'",
          ["17: key 'alias.quick.model': unknown key; did you mean"]),
         # classes
+        (LOCAL + "[router.class.unknown]\nwords = ['x']", ["key 'router.class.unknown': 'unknown' is no class: it is"]),
+        (LOCAL + "classes = ['unknown']", ["15: key 'tier[local].classes[#1]': 'unknown' is no class: it is what"]),
+        (LOCAL + "[router]\nhigh_risk = ['unknown']", ["16: key 'router.high_risk[#1]': 'unknown' is no class: it is"]),
         (LOCAL + "classes = ['*', 'plannnig']", ["15: key 'tier[local].classes[#2]': there is no class 'plannnig'; d"]),
         (LOCAL + "classes = ['law']", ["15: key 'tier[local].classes[#1]': there is no class 'law'; add a section [r"]),
         (LOCAL + "verify_class = { caht = 'off' }",

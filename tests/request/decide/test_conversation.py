@@ -61,8 +61,8 @@ def test_what_has_something_of_its_own_to_say_does_not_go_on(text: str) -> None:
 
 
 def test_what_links_to_something_before_counts_by_itself_if_it_asks_for_something() -> None:
-    assert continues("now the backend") is Continues.LINKED
-    assert task("now the backend", FIX).name == "code-edit"
+    assert continues("also for the blue ones") is Continues.LINKED
+    assert task("also for the blue ones", FIX).name == "code-edit"
     assert task("now rename UserProfile to Account everywhere", FIX).name == "multi-file-refactor"
     assert task("now write a poem about cats", FIX).name == "creative"
     assert task("continue please, there are still 14 files with the old import path").name == "multi-file-refactor"
