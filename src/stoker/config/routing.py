@@ -7,6 +7,7 @@ from collections.abc import Collection
 from stoker.config import checks
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
+from stoker.config.naming import NO_CLASS
 from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.router import TierTable
@@ -140,15 +141,9 @@ def _check_classes(doc: Document, file: File) -> None:
         _check_class(doc, place, name, known)
 
 
-_NO_CLASS = (
-    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find (docs/routing.md); "
-    "choose another name"
-)
-
-
 def _check_class_name(doc: Document, name: str) -> None:
     if name == UNKNOWN:
-        doc.problem(("router", "class", name), _NO_CLASS)
+        doc.problem(("router", "class", name), NO_CLASS)
         return
     try:
         checks.name(name)
@@ -159,7 +154,7 @@ def _check_class_name(doc: Document, name: str) -> None:
 def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) -> None:
     """`*` means every class where a list of permissions stands, and nothing elsewhere."""
     if name == UNKNOWN:
-        doc.problem(place, _NO_CLASS)
+        doc.problem(place, NO_CLASS)
         return
     if name in known or doc.is_spoiled(("router", "class", name)):
         return
