@@ -42,6 +42,7 @@ def text(*texts: str) -> str:
         (f"<context>\nfile a.py\n</context>\n\n{ASKED}",),
         (f"<some-new-harness-block>\nsome words of a machine\n</some-new-harness-block>\n{ASKED}",),
         (f"{ASKED}\n<brand_new_listing version='2'>\nsome words of a machine\n</brand_new_listing>",),
+        (f"Here is useful information about the environment you are running in:\n<env>\nPlatform: x\n</env>\n{ASKED}",),
         (f"<env>\nPlatform: linux\n</env>\n<files>\na.py\n</files>\n{ASKED}",),
         (f"# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nPlan first.\n</INSTRUCTIONS>\n{ASKED}",),
         (f"<command-name>/do</command-name>\n<command-message>do</command-message>\n<command-args>{ASKED}</command-args>",),

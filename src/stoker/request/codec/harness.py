@@ -116,6 +116,9 @@ LINES = (
     "[Request interrupted by user",
     "# AGENTS.md instructions for ",
     "[TASK RESUMPTION]",
+    "Here's some useful information about the environment",
+    "Here is some useful information about the environment",
+    "Here is useful information about the environment",
     "Please continue the conversation from where we left",
     "(This is an automated message, so do not respond",
 )
