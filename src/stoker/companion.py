@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from stoker.asker import Asker
 from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.domain.protocols import Leases
@@ -117,7 +119,8 @@ class Companion:
         why = self._lost or self._differs(routing, settings)
         if serve is None or (why and why != _NOT_LOADED):
             return task  # 2
-        word = await self._word(routing, settings, serve, task, seen, may_use_cloud, why)
+        asked_of = msgspec.structs.replace(seen, text=seen.request(task.back)) if task.back else seen
+        word = await self._word(routing, settings, serve, task, asked_of, may_use_cloud, why)
         outcome = word if word in OUTCOMES else "answered"
         self._counts[outcome] += 1
         return settled(task, word, routing.router.high_risk) if outcome == "answered" else unanswered(task, outcome)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier, Verdict
 from stoker.fleet.warm.predict import Idea, Why
 from stoker.request.decide.policy import Plan
@@ -52,11 +53,13 @@ class Foresight:
         self._stop()
 
     def on_plan(self, plan: Plan) -> None:
-        """1. nobody serves  2. nothing new  3. its model is about to be started: then the warm pool asks by itself
+        """1. nobody serves, or the task is unknown  2. nothing new
+
+        3. its model is about to be started: then the warm pool asks by itself
 
         4. the warm pool is told; where it was told only just now, a moment later
         """
-        if not plan.steps or self._routing is None:
+        if not plan.steps or self._routing is None or plan.task.name == UNKNOWN:
             return  # 1
         first, name = plan.steps[0].tier, plan.task.name
         liked = plan.ahead or first

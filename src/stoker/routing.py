@@ -16,13 +16,13 @@ from stoker.domain.errors import ClientError, StartFailed, StokerError, Upstream
 from stoker.domain.routing import Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.domain.task import MAX_TEXT, Outline, Source, Task
+from stoker.domain.task import DEFAULT, MAX_TEXT, UNKNOWN, Outline, Source, Task
 from stoker.domain.tier import Demotion, Row, Tier
 from stoker.learned import classify
 from stoker.request.decide.breaker import Breaker, State
 from stoker.request.decide.demotion import holds
 from stoker.request.decide.policy import Look, Plan, Step, plan
-from stoker.request.decide.standing import Standing, standing
+from stoker.request.decide.standing import Standing, standing, worst
 from stoker.request.translate.translate import REJECTED
 
 FAR_LONGER = 16
@@ -130,15 +130,33 @@ class Routing:
 
     def task(self, seen: Outline, model: str, declared: str | None) -> Task:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
-        then the rules.
+        in the request that told the class; then the rules.
         """
         known = self._known
         declared = self._names.get(model) or declared
-        if declared not in known:
-            for name, words in self._own:
-                if words.search(seen.text):
-                    return Task(name, Source.RULES, ("own_word",))
-        return self._classify(seen, declared, known)
+        if declared in known or not self._own:
+            return self._classify(seen, declared, known)
+        if name := self._own_class(seen.text):
+            task = self._classify(seen, declared, known) if seen.earlier else None
+            if task is None or not task.back or task.name not in self.router.high_risk:
+                return Task(name, Source.RULES, ("own_word",))
+            return task
+        task = self._classify(seen, declared, known)
+        if task.back and (name := self._own_class(seen.request(task.back))):
+            return Task(name, Source.RULES, ("own_word", f"earlier:{task.back}"), back=task.back)
+        return task
+
+    def _own_class(self, text: str) -> str:
+        """The operator's own class whose words stand in a text; empty: none."""
+        return next((name for name, words in self._own if words.search(text)), "")
+
+    def classes_of(self, task: Task, seen: Outline) -> tuple[str, ...]:
+        """The classes that a tier must be good enough at to serve this task. Of a task that could not be found: every
+        high-risk class if a tool that is offered can change files, else `chat`.
+        """
+        if task.name != UNKNOWN:
+            return (task.name,)
+        return (self.router.high_risk if seen.changes_files else ()) or (DEFAULT,)
 
     def may_be_long(self, seen: Outline) -> bool:
         """Whether its tokens have to be counted to know its class: they are never more than its bytes."""
@@ -170,8 +188,9 @@ class Routing:
         return again if again.steps else made
 
     def _planned(self, task: Task, seen: Outline, asking: Asking) -> Plan:
-        looks = [self._look(tier, task, seen, asking) for tier in self.router.tiers]
-        return plan(task, looks, self.router.specialist(task.name) or "")
+        classes = self.classes_of(task, seen)
+        looks = [self._look(tier, classes, seen, asking) for tier in self.router.tiers]
+        return plan(task, looks, (self.router.specialist(classes[0]) or "") if len(classes) == 1 else "", classes)
 
     def standing(self, tier: Tier, task_class: str) -> Standing:
         key = tier.name, task_class
@@ -220,13 +239,15 @@ class Routing:
                 found.append((tier_name, task_class, one.why))
         return found
 
-    def _look(self, tier: Tier, task: Task, seen: Outline, asking: Asking) -> Look:
+    def _look(self, tier: Tier, classes: tuple[str, ...], seen: Outline, asking: Asking) -> Look:
+        """Of several classes the one that it is worst at counts."""
         serve = self._serves.get(tier.serve)
-        row = self.rows.get((tier.name, task.name))
+        row = self.rows.get((tier.name, classes[0]))
+        barred = [bar for name in classes if (bar := self._barred(tier, serve, name, seen, asking))]
         return Look(
             tier,
-            self.standing(tier, task.name),
-            self._barred(tier, serve, task, seen, asking),
+            worst([self.standing(tier, name) for name in classes]),
+            barred[0] if barred else "",
             "" if serve is None else self.ails(tier),
             self._sees.is_loaded(tier.serve),
             self._sees.displaces(tier.serve),
@@ -234,13 +255,13 @@ class Routing:
             row.latency if row is not None else None,
         )
 
-    def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
+    def _barred(self, tier: Tier, serve: Serve | None, task_class: str, seen: Outline, asking: Asking) -> str:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
         if serve is None:
             return "gone"  # 1
-        if not listed(task.name, tier.classes):
+        if not listed(task_class, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud and (bar := self.cloud_bar(task.name, asking.may_use_cloud)):
+        if tier.cloud and (bar := self.cloud_bar(task_class, asking.may_use_cloud)):
             return bar  # 3
         if not asking.speaks(serve):
             return "dialect"  # 4
@@ -280,7 +301,7 @@ class Routing:
             "task": task.name,
             "source": task.source.value,
             "notes": list(task.notes),
-            "high_risk": task.name in self.router.high_risk,
+            "high_risk": any(name in self.router.high_risk for name in self.classes_of(task, seen)),
             "steps": [
                 {"tier": step.tier.name, "serve": step.tier.serve, "verdict": step.verdict.value,
                  "verify": step.verify.value, "why": step.why}

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from stoker.domain.dialect import Endpoint
 from stoker.domain.routing import Shadow as Settings
 from stoker.domain.run import Fingerprint
+from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier
 from stoker.judge import Heard, Judge
 from stoker.measure import judging
@@ -120,6 +121,8 @@ class Shadow:
         judge = routing.tier(routing.router.shadow.judge)
         if judge is None or not endpoint.generates or not plan.steps or plan.steps[0].tier.name == judge.name:
             return None  # 2
+        if plan.task.name == UNKNOWN:
+            return None  # 2: a grade is of a class
         if judge.cloud and routing.cloud_bar(plan.task.name, may_use_cloud):
             self._drop("not_permitted")  # 3
         elif self._is_spent(routing, judge, 0):

@@ -252,6 +252,7 @@ class TestRouter:
          ["16: key 'alias.quick': there is no class 'plannig'; did you mean 'planning'?"]),
         (LOCAL + "[alias.quick]\nserve = 'auto:law'",
          ["16: key 'alias.quick.serve': there is no class 'law'; add a section [router.class.law]"]),
+        (LOCAL + "[alias]\nquick = 'auto:unknown'", ["16: key 'alias.quick': 'unknown' is no class: it is"]),
         (LOCAL + "[alias]\nquick = 'auto:'", ["16: key 'alias.quick': there is no class ''"]),
         (LOCAL + "[alias]\none = 'other'\nother = 'one'",
          ["16: key 'alias.one': 'other' is an alias too: an alias means a serve, `auto` or `auto:CLASS`",
@@ -266,6 +267,9 @@ class TestRouter:
         (LOCAL + "[alias.quick]\nserve = 'auto'\nmodel = 'x'",
          ["17: key 'alias.quick.model': unknown key; did you mean"]),
         # classes
+        (LOCAL + "[router.class.unknown]\nwords = ['x']", ["15: key 'router.class.unknown': 'unknown' is no class"]),
+        (LOCAL + "classes = ['unknown']", ["15: key 'tier[local].classes[#1]': 'unknown' is no class: it is what"]),
+        (LOCAL + "[router]\nhigh_risk = ['unknown']", ["16: key 'router.high_risk[#1]': 'unknown' is no class: it is"]),
         (LOCAL + "classes = ['*', 'plannnig']", ["15: key 'tier[local].classes[#2]': there is no class 'plannnig'; d"]),
         (LOCAL + "classes = ['law']", ["15: key 'tier[local].classes[#1]': there is no class 'law'; add a section [r"]),
         (LOCAL + "verify_class = { caht = 'off' }",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
-from stoker.config.naming import auto_names, model_names
+from stoker.config.naming import NO_CLASS, auto_names, model_names
 from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.schema import File
 from stoker.domain.routing import is_reserved
+from stoker.domain.task import UNKNOWN
 
 
 def check_gates(doc: Document, file: File, entries: list[Entry]) -> None:
@@ -46,6 +47,8 @@ def _check_task(doc: Document, file: File, path: Path, meant: str) -> None:
     if not known:  # 1
         if not doc.is_spoiled(("tier",)):
             doc.problem(_place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, and there is no [[tier]]")
+    elif name == UNKNOWN:
+        doc.problem(_place(doc, path, "serve"), NO_CLASS)
     elif meant not in known and not any(map(doc.is_spoiled, (("router", "class"), ("router", "class", name)))):  # 2
         hint = did_you_mean(name, [one.removeprefix("auto:") for one in known])
         hint = hint or f"; add a section [router.class.{name[:64]}]"

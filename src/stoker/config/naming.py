@@ -12,7 +12,13 @@ from stoker.config.positions import Path
 from stoker.config.router import TierTable
 from stoker.config.schema import File, ServeTable
 from stoker.domain.routing import AUTO, is_reserved
-from stoker.domain.task import CLASSES
+from stoker.domain.task import CLASSES, UNKNOWN
+
+NO_CLASS = (
+    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find (docs/routing.md); "
+    "choose another name"
+)
+"""The problem of a place that names it as a class."""
 
 
 class Claim(NamedTuple):

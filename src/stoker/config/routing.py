@@ -7,13 +7,14 @@ from collections.abc import Collection
 from stoker.config import checks
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
+from stoker.config.naming import NO_CLASS
 from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.router import TierTable
 from stoker.config.schema import File
 from stoker.config.translation import build_translation
 from stoker.domain.routing import ANY, listed
-from stoker.domain.task import CLASSES
+from stoker.domain.task import CLASSES, UNKNOWN
 
 _OF_A_CLOUD = ("base_url", "dialect", "key", "model", "max_active")
 
@@ -141,6 +142,9 @@ def _check_classes(doc: Document, file: File) -> None:
 
 
 def _check_class_name(doc: Document, name: str) -> None:
+    if name == UNKNOWN:
+        doc.problem(("router", "class", name), NO_CLASS)
+        return
     try:
         checks.name(name)
     except ValueError as error:
@@ -149,6 +153,9 @@ def _check_class_name(doc: Document, name: str) -> None:
 
 def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) -> None:
     """`*` means every class where a list of permissions stands, and nothing elsewhere."""
+    if name == UNKNOWN:
+        doc.problem(place, NO_CLASS)
+        return
     if name in known or doc.is_spoiled(("router", "class", name)):
         return
     if name == ANY and place[-2] in ("classes", "cloud_classes"):

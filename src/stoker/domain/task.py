@@ -14,14 +14,16 @@ CLASSES = (
 """The built-in classes. Suites, profiles and routes use the same names."""
 DEFAULT = "chat"
 """What nothing else fits."""
+UNKNOWN = "unknown"
+"""The name of a task that could not be found. It is no class: nothing measures it, and nobody can declare it."""
 HIGH_RISK = ("planning", "multi-file-refactor")
 """Where a wrong answer costs more than a dear one: only a measured `allow` serves them on a local tier."""
 LONG = 32_768
 """Tokens of a prompt from which it is long, unless the operator says otherwise."""
 BYTES_PER_TOKEN = 4
 """About; where nobody counted."""
-MAX_TEXT = 8192
-"""Characters of the last user text that are looked at: its beginning and its end."""
+MAX_TEXT = 65_536
+"""Characters of one request that are kept; of a longer one its beginning and its end."""
 MAX_SYSTEM_WORDS = 150
 """A system prompt that is longer is a harness's standing text: it says nothing about this request."""
 
@@ -45,7 +47,15 @@ class Outline(msgspec.Struct, frozen=True):
     """What is looked at of a request in order to route it. It is dropped with the request."""
 
     text: str = ""
-    """The last user text, at most MAX_TEXT characters of it."""
+    """The newest request: what the person wrote last, without the text that the agent's harness added. At most MAX_TEXT
+    characters.
+    """
+    earlier: tuple[str, ...] = ()
+    """The requests before it in the same conversation, newest first."""
+    is_cut: bool = False
+    """What came before the oldest of these requests could not be read, or is not in the body."""
+    changes_files: bool = False
+    """The tools that are offered can change files."""
     systems: tuple[str, ...] = ()
     """System prompts of at most MAX_SYSTEM_WORDS words."""
     size: int = 0
@@ -67,6 +77,10 @@ class Outline(msgspec.Struct, frozen=True):
     is_long: bool = False
     """It has as many tokens as the operator calls long."""
 
+    def request(self, back: int) -> str:
+        """The newest request for 0, else the one that many requests before it."""
+        return self.earlier[back - 1] if back else self.text
+
     @property
     def about(self) -> int:
         """Tokens of the prompt: counted, else by its size."""
@@ -85,3 +99,5 @@ class Task(NamedTuple):
     """How likely it is by the text, 0 to 1; None: it was not told by the text."""
     risk: float = 0.0
     """How likely the text asks for high-risk work at all."""
+    back: int = 0
+    """Which request told the class: 0 is the newest, 1 the one before it."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_TEXT, Outline
-from stoker.request.codec.outline import outline
+from stoker.request.codec.outline import MOST_REQUESTS, outline
 
 
 def seen(body: dict[str, Any], dialect: Dialect = Dialect.CHAT) -> Outline:
@@ -60,6 +60,82 @@ def test_it_is_the_last_that_says_something_and_not_what_a_tool_gave() -> None:
 def test_what_a_harness_says_in_the_users_name_is_left_out() -> None:
     parts = [{"type": "text", "text": "<system-reminder>\nplan it"}, {"type": "text", "text": "hello"}]
     assert seen(user(parts)).text == "hello"
+
+
+CHAT = [
+    {"role": "user", "content": "first"},
+    {"role": "assistant", "content": "a"},
+    {"role": "user", "content": "<system-reminder>\nx\n</system-reminder>"},
+    {"role": "user", "content": "second"},
+    {"role": "assistant", "content": "b"},
+    {"role": "tool", "content": "c", "tool_call_id": "1"},
+    {"role": "user", "content": "<system-reminder>\nx\n</system-reminder>"},
+]
+ITEMS = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "first"}]},
+    {"type": "function_call_output", "call_id": "1", "output": "x"},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "second"}]},
+    {"type": "function_call", "call_id": "2", "name": "edit", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "2", "output": "x"},
+]
+MESSAGES = [
+    {"role": "user", "content": "first"},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}, {"type": "text", "text": "second"}]},
+    {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "1", "content": "third"},
+        {"type": "text", "text": "<system-reminder>\nx\n</system-reminder>"},
+    ]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        (Dialect.CHAT, {"messages": CHAT}),
+        (Dialect.RESPONSES, {"input": ITEMS}),
+        (Dialect.MESSAGES, {"messages": MESSAGES}),
+    ],
+)
+def test_the_requests_of_a_conversation_are_found_newest_first_in_every_dialect(
+    dialect: Dialect, body: dict[str, Any]
+) -> None:
+    found = seen(body, dialect)
+    assert (found.text, found.earlier, found.has_results, found.is_cut) == ("second", ("first",), True, False)
+
+
+def test_a_conversation_that_is_kept_elsewhere_is_cut() -> None:
+    assert seen({"input": "go on", "previous_response_id": "resp_1"}, Dialect.RESPONSES).is_cut
+    assert not seen({"input": "go on", "previous_response_id": None}, Dialect.RESPONSES).is_cut
+
+
+def test_of_a_very_long_conversation_the_newest_requests_are_seen_and_it_is_cut() -> None:
+    many = [{"role": "user", "content": f"number {number}"} for number in range(100_000)]
+    found = seen({"messages": many})
+    assert (found.text, found.is_cut) == ("number 99999", True)
+    assert len(found.earlier) == MOST_REQUESTS
+    turns = [*many[:10], *({"role": "user", "content": [{"type": "tool_result"}]} for _ in range(3000))]
+    assert seen({"messages": turns}).is_cut
+    long = [{"role": "user", "content": "x" * 100_000} for _ in range(30)]
+    found = seen({"messages": long})
+    assert found.is_cut
+    assert 1 < len(found.earlier) < 29
+
+
+@pytest.mark.parametrize("odd", [None, 5, "text", []])
+def test_a_turn_that_cannot_be_read_leaves_the_others_and_is_noted(odd: object) -> None:
+    found = seen({"messages": [{"role": "user", "content": "first"}, odd, {"role": "user", "content": "second"}]})
+    assert (found.text, found.earlier, found.is_cut) == ("second", ("first",), True)
+
+
+def test_the_examples_of_aider_are_no_part_of_the_conversation() -> None:
+    reset = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
+    turns = [{"role": "user", "content": text} for text in ("Refactor hello() into its own file.", reset, "do it")]
+    assert (seen({"messages": turns}).text, seen({"messages": turns}).earlier) == ("do it", ())
+
+
+def test_results_before_the_request_are_not_its_own() -> None:
+    turns = [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}, {"role": "user", "content": "c"}]
+    assert not seen({"messages": turns}).has_results
 
 
 def test_short_system_prompts_are_seen_and_long_ones_are_not() -> None:

@@ -1,46 +1,49 @@
-"""What routing looks at of a request: the last user text and the outward signs, in any dialect. Pure.
+"""What routing looks at of a request: the requests of its conversation and the outward signs, in any dialect. Pure.
 
 The body was proved to be JSON by `peek`, so nothing here fails: what is not where a dialect has it is not seen. Costs
-two passes over the body that skip; of the turns that matter only texts are read, and of a long one its two ends.
+two passes over the body that skip; then the turns of the user are read from the newest to the oldest, and of them only
+the texts. What the harness of an agent added to a turn is taken out by `envelopes`.
 """
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
+from stoker.request.codec import harness
+from stoker.request.codec.envelopes import heard, is_bare
+from stoker.request.codec.said import decoded, ends, first, said
+from stoker.request.codec.summaries import requests_in
+from stoker.request.codec.toolbox import Toolbox, toolbox
 
 _ABSENT = msgspec.Raw(b"")
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_text = msgspec.json.Decoder(str)
-_REMINDER = "<system-reminder>"
-"""Text with which an agent's harness talks to the model in the user's name."""
 _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
 _MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
 """Bytes of JSON of a system prompt that may be short: a character takes twelve at most."""
+_LONG_SYSTEM = 1_024
+"""Bytes of JSON of a system prompt that may tell of tools."""
 _MOST_SYSTEMS = 4
-_RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
-_IMAGES = ("image", "image_url", "input_image")
-_TEXTS = ("text", "input_text", "output_text")
+_RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output",
+            "shell_call_output", "apply_patch_call_output", "computer_call_output")  # fmt: skip
+MOST_TURNS = 2_048
+"""Turns of the user that are looked at, the newest ones."""
+MOST_REQUESTS = 256
+"""Requests of one conversation that are looked at, the newest ones."""
+MOST_BYTES = 1_048_576
+"""Of the user's texts, as JSON, the newest ones."""
 
 
 class _Turn(msgspec.Struct, gc=False):
     role: Any = ""
     type: Any = ""
     content: msgspec.Raw = _ABSENT
-
-
-class _Part(msgspec.Struct, gc=False):
-    """Of a turn's content. Images and results may be long, and are only counted."""
-
-    type: Any = ""
-    text: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+    """Codex offers some in an item of the input."""
 
 
 class _Body(msgspec.Struct):
@@ -52,6 +55,8 @@ class _Body(msgspec.Struct):
     system: msgspec.Raw = _ABSENT
     instructions: Any = None
     tools: msgspec.Raw = _ABSENT
+    functions: msgspec.Raw = _ABSENT
+    mcp_servers: msgspec.Raw = _ABSENT
     tool_choice: Any = None
     response_format: Any = None
     text: Any = None
@@ -62,25 +67,25 @@ class _Body(msgspec.Struct):
     reasoning: Any = None
     reasoning_effort: Any = None
     metadata: Any = None
+    previous_response_id: Any = None
+
+
+class _Talk(NamedTuple):
+    """The requests of a conversation, newest first."""
+
+    requests: tuple[str, ...] = ()
+    is_cut: bool = False
+    images: int = 0
+    has_results: bool = False
 
 
 _body = msgspec.json.Decoder(_Body)
 _turns = msgspec.json.Decoder(list[_Turn])
-_parts = msgspec.json.Decoder(list[_Part])
-_part = msgspec.json.Decoder(_Part)
+_turn = msgspec.json.Decoder(_Turn)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
-_CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
-"""Bytes of JSON that should hold MAX_TEXT / 2 characters, and if they do not: even where each is written in six."""
-_SAFE = re.compile(rb"[ \xc0-\xff]")
-"""Before such a byte a JSON string may be cut: neither an escape nor a character goes across."""
-
-
-class Said(msgspec.Struct):
-    """One turn's content: its texts, as JSON, and what else is in it."""
-
-    texts: list[msgspec.Raw] = []
-    images: int = 0
-    results: int = 0
+_text = msgspec.json.Decoder(str)
+_BRIEF = 8_192
+"""Bytes of a text that is tried first as one without envelopes."""
 
 
 def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
@@ -88,122 +93,133 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     try:
         top = _body.decode(body)
     except _WRONG:
-        return Outline(size=len(body)), None
-    turns = _turns_of(top)
-    said = _last_said(turns) or _said(_plain(top))
+        return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
+    turns, is_whole = _turns_of(top)
+    talk = _talk(turns) if turns else _plain(top)
     told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), top.system]
-    systems = [_decoded(text) for content in told for text in _said(content).texts if len(text) <= _MOST_SYSTEM]
+    systems = [decoded(text) for content in told for text in said(content).texts if len(text) <= _MOST_SYSTEM]
     if isinstance(top.instructions, str):
         systems.append(top.instructions)
     declared = top.metadata.get("stoker_class") if isinstance(top.metadata, dict) else None
+    tools = toolbox(top.tools or top.functions)
     seen = Outline(
-        text=_cut("\n".join([text for text in map(_ends, said.texts) if not text.lstrip().startswith(_REMINDER)])),
+        text=talk.requests[0] if talk.requests else "",
+        earlier=talk.requests[1:],
+        is_cut=talk.is_cut or not is_whole or top.previous_response_id is not None,
+        changes_files=tools.changes_files or _changes_otherwise(top, turns, told, tools),
         systems=tuple([text for text in systems if _is_short(text)][:_MOST_SYSTEMS]),
         size=len(body),
         turns=sum([turn.role == "user" for turn in turns]) or 1,
-        tools=_count(top.tools),
+        tools=tools.size,
         forces_tool=_forces(top.tool_choice),
-        has_results=bool(turns) and _brings_results(turns[-1]),
+        has_results=talk.has_results,
         wants_json=_wants_json(top),
-        images=said.images,
+        images=talk.images,
         wants_thinking=_wants_thinking(top),
     )
     return seen, declared if isinstance(declared, str) else None
 
 
-def _turns_of(top: _Body) -> list[_Turn]:
-    """Of chat and Messages, or of Responses where its input is a list."""
+def _turns_of(top: _Body) -> tuple[list[_Turn], bool]:
+    """Of chat and Messages, or of Responses where its input is a list; and whether all of them could be read."""
     for raw in (top.messages, top.input):
-        if _first(raw) == b"[":
+        if first(raw) == b"[":
             try:
-                return _turns.decode(raw)
+                return _turns.decode(raw), True
             except _WRONG:
-                return []
-    return []
+                return _odd_turns(raw), False
+    return [], True
 
 
-def _plain(top: _Body) -> msgspec.Raw:
-    """A prompt that is only text."""
-    return top.input if top.input else top.prompt
-
-
-def _last_said(turns: list[_Turn]) -> Said | None:
-    """Of the last turn in which the user says something, and does not only bring results."""
-    for turn in reversed(turns):
-        if turn.role == "user" and ((said := _said(turn.content)).texts or said.images):
-            return said
-    return None
-
-
-def _brings_results(turn: _Turn) -> bool:
-    return turn.role == "tool" or turn.type in _RESULTS or (turn.role == "user" and _said(turn.content).results > 0)
-
-
-def _first(raw: msgspec.Raw) -> bytes:
-    return bytes(memoryview(raw)[:1])
-
-
-def _said(raw: msgspec.Raw) -> Said:
-    """Text, or a list of parts; anything else says nothing."""
-    said = Said(texts=[])
-    head = _first(raw)
-    if head == b'"':
-        said.texts.append(raw)
-    elif head == b"[":
-        try:
-            parts = _parts.decode(raw)
-        except _WRONG:
-            return _mixed(raw)
-        for part in parts:
-            _look(part, said)
-    return said
-
-
-def _mixed(raw: msgspec.Raw) -> Said:
-    """A list of which not all are parts: a bare text counts as one."""
-    said = Said(texts=[])
-    for each in _raws.decode(raw):
-        head = _first(each)
-        if head == b'"':
-            said.texts.append(each)
-        elif head == b"{":
-            with suppress(*_WRONG):
-                _look(_part.decode(each), said)
-    return said
-
-
-def _look(part: _Part, said: Said) -> None:
-    if part.type in _TEXTS and _first(part.text) == b'"':
-        said.texts.append(part.text)
-    said.images += part.type in _IMAGES
-    said.results += part.type in _RESULTS
-
-
-def _ends(raw: msgspec.Raw) -> str:
-    """The text. Of a long one at least MAX_TEXT / 2 characters from either end, if that saves reading it: what is
-    between them would be cut away.
-    """
-    size = len(raw)
-    for close in _CLOSE:
-        if size <= 4 * close:
-            break
-        head, tail = _SAFE.search(raw, close), _SAFE.search(raw, size - close)
-        if head is None or tail is None or head.start() > tail.start():
-            break
-        view = memoryview(raw)
-        begin = _decoded(bytes(view[: head.start()]) + b'"')
-        end = _decoded(b'"' + bytes(view[tail.start() :]))
-        if min(len(begin), len(end)) >= MAX_TEXT // 2 and len(begin.lstrip()) >= len(_REMINDER):
-            return f"{begin}\n{end}"
-    return _decoded(raw)
-
-
-def _decoded(raw: msgspec.Raw | bytes) -> str:
-    """Of a JSON string; empty where it is none after all."""
+def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
+    """Those that can be read."""
+    found = []
     try:
-        return _text.decode(raw)
+        raws = _raws.decode(raw)
     except _WRONG:
-        return ""
+        return []
+    for each in raws:
+        try:
+            found.append(_turn.decode(each))
+        except _WRONG:
+            continue
+    return found
+
+
+def _plain(top: _Body) -> _Talk:
+    """A prompt that is only text."""
+    one = said(top.input or top.prompt)
+    found = heard([ends(text) for text in one.texts])
+    requests = tuple(map(_cut, found.requests))
+    return _Talk(requests, found.is_summary and not requests, one.images)
+
+
+def _talk(turns: list[_Turn]) -> _Talk:
+    """From the newest turn to the oldest.
+
+    1. results of tools, text of the harness: the request that they belong to stands before
+    2. a request
+    3. a summary: what came before it is not in the body; the requests that it tells of are
+    4. what came before is no part of the conversation
+    5. a bound
+    """
+    requests: list[str] = []
+    images, has_results, size, seen = 0, False, 0, 0
+    models = _ABSENT
+    for turn in reversed(turns):
+        if turn.role != "user":
+            models = turn.content if turn.role == "assistant" else models
+            has_results = has_results or (not requests and (turn.role == "tool" or turn.type in _RESULTS))
+            continue
+        seen += 1
+        if len(turn.content) <= _BRIEF and turn.content and is_bare(text := _brief(turn.content)):
+            size += len(text)
+            if size > MOST_BYTES or len(requests) > MOST_REQUESTS:
+                return _Talk(tuple(requests), True, images, has_results)  # 5
+            requests.append(text)  # 2, as it mostly is
+            continue
+        one = said(turn.content)
+        size += sum(map(len, one.texts))
+        if seen > MOST_TURNS or len(requests) > MOST_REQUESTS or (size > MOST_BYTES and seen > 1):
+            return _Talk(tuple(requests), True, images, has_results)  # 5
+        if not requests:
+            images = images or one.images
+            has_results = has_results or one.results > 0
+        if not one.texts:
+            continue  # 1
+        found = heard(map(ends, one.texts))
+        has_results = has_results or (not requests and found.has_results)
+        if found.is_recap:
+            recap = requests_in(map(ends, said(models).texts))
+            return _Talk((*requests, *recap), not recap, images, has_results)  # 3
+        requests += map(_cut, found.requests)  # 2
+        if found.is_summary:
+            return _Talk(tuple(requests), not found.requests, images, has_results)  # 3
+        if found.is_reset:
+            break  # 4
+    return _Talk(tuple(requests), False, images, has_results)
+
+
+def _brief(content: msgspec.Raw) -> str:
+    """A text that is all of a turn; anything else is not bare."""
+    try:
+        return _text.decode(content).strip() or "<"
+    except _WRONG:
+        return "<"
+
+
+def _changes_otherwise(top: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:
+    """Tools of a server or of an item of the input; or none are offered, and the system prompt tells of some."""
+    if first(top.mcp_servers) == b"[" and top.mcp_servers != b"[]":
+        return True
+    if any(toolbox(turn.tools).changes_files for turn in turns if turn.tools):
+        return True
+    if tools.size:
+        return False
+    long = [bytes(content) for content in told if len(content) > _LONG_SYSTEM]
+    if isinstance(top.instructions, str) and len(top.instructions) > _LONG_SYSTEM:
+        long.append(top.instructions.encode(errors="replace"))
+    return any(sign in text for text in long for sign in harness.PROMPT_TOOLS)
 
 
 def _cut(text: str) -> str:
@@ -213,13 +229,6 @@ def _cut(text: str) -> str:
 
 def _is_short(text: str) -> bool:
     return len(text) <= 20 * MAX_SYSTEM_WORDS and len(text.split()) <= MAX_SYSTEM_WORDS
-
-
-def _count(raw: msgspec.Raw) -> int:
-    try:
-        return len(_raws.decode(raw)) if raw else 0
-    except _WRONG:
-        return 0
 
 
 def _forces(choice: object) -> bool:

@@ -1,4 +1,4 @@
-"""Which class of tasks is a request of? What its caller declared, else its form, else what was learned. Pure.
+"""Which class of tasks is a request of? What its caller declared, else that of its conversation's task. Pure.
 
 What was learned comes from tests/data/tasks (`python -m training.classifier`) and is measured on prompts that it has
 not seen by `python -m bench.classifier`.
@@ -9,9 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from itertools import combinations
+from typing import NamedTuple
 
-from stoker.domain.task import DEFAULT, HIGH_RISK, Outline, Source, Task
+import msgspec
+
+from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, Outline, Source, Task
 from stoker.request.decide.asks import Reading, read
+from stoker.request.decide.continuing import Continues, continues
+from stoker.request.decide.conversation import Own, is_of_work, starts_task
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
@@ -27,10 +32,24 @@ _NONE: frozenset[str] = frozenset()
 PLAIN = 0.6
 """From this probability on it is plain what is asked for: by a system prompt; or work on code, whatever came before."""
 MOST_SYSTEMS = 256
+MOST_TEXTS = 1024
+"""Texts of which is remembered what they were found to be: those of a conversation come again with each request."""
 MOST_PARTS = 8
 """Sentences of a system prompt that are looked at."""
 _PARTS = re.compile(r"[.!?\n]\s")
 """Between the sentences of a system prompt, which has 150 words at most."""
+
+
+class _Seen(NamedTuple):
+    """What one text was found to be. It holds nothing of the text but verbs that Stoker knows."""
+
+    likely: tuple[list[float], ...]
+    """How likely each class is: by the text alone, then with the form of the request, if that tells something."""
+    verbs: tuple[str, ...]
+    shapes: frozenset[str]
+    words: int
+    """Different ones that were read."""
+    is_of_work: bool
 
 
 class Classifier:
@@ -39,6 +58,7 @@ class Classifier:
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self._systems: dict[int, str] = {}
+        self._texts: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
         others = {at: weights.classes[at] for at in places if weights.classes[at] not in HIGH_RISK}
@@ -53,40 +73,113 @@ class Classifier:
         """The class, who said so, and why. Never raises. `known`: what may be declared; found are built-in classes.
 
         1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
-        2. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
-           A miss here is dear. Where something else is more likely still, the task says what.
-        3. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
-        4. The prompt is long, or results came back, and this is not plainly work on code.
-        5. The text asks for nothing by name, and a short system prompt asks for one thing: that. High-risk work only
-           where the text may be of it at all: thanks and small talk are not.
-        6. The likeliest of the others; `chat` where there is nothing to go by.
-
-        What needs an outward sign (images, tools, length) is not found without it.
+        2. The conversation is followed from its newest request to its oldest. A request that only goes on with what
+           came before ("continue", or nothing at all) has no class of its own.
+        3. A request is high-risk work: that is the task of the conversation, up to the newest request. If it was taken
+           for that only to be careful, what it is more likely counts only if no request before it is high-risk.
+        4. A request plainly starts another task (see `conversation`): what came before it no longer counts.
+        5. None is high-risk: the newest one that has a class of its own.
+        6. What came before cannot be read, and no request here plainly starts a task: `unknown` where the tools that
+           are offered can change files, or where nothing speaks for a class.
+        7. No request has a class of its own: what the form or a short system prompt says, where no tool can change
+           files; else `unknown`.
         """
         if declared is not None and declared in known:  # 1
             return Task(declared, Source.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
-        reading, classes, signs = read(outline.text), self._weights.classes, _signs(outline)
+        found, is_whole = self._followed(outline, notes)
+        if found is None:
+            return self._without_request(outline, notes)  # 7
+        if is_whole or not (outline.changes_files or found.name == DEFAULT):
+            return found  # 3, 4, 5
+        return (
+            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, Source.DEFAULT, (*notes, "cut"))
+        )  # 6
+
+    def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
+        """The task that the conversation is at, and whether nothing from before may change that."""
+        found: Task | None = None
+        for back in range(1 + len(outline.earlier)):  # 2
+            text = outline.request(back)
+            goes_on = continues(text)
+            if goes_on is Continues.ONLY:
+                continue
+            asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
+            task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes)
+            leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
+            if leans and (task.else_ or task.name not in HIGH_RISK):
+                continue
+            if task.name in HIGH_RISK:
+                found = _riskier(found, task._replace(back=back))  # 3
+                if not found.else_:
+                    return found, True
+            elif found is None:
+                found = task._replace(back=back)
+            if starts:
+                return found, True  # 4
+        return found, not outline.is_cut  # 5
+
+    def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
+        if not outline.changes_files:
+            if shown := next(_form(outline, has_asks=False), None):
+                return Task(shown[0], Source.RULES, (*notes, shown[1]))
+            asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - _signs(outline))}
+            if len(asked) == 1 and asked.isdisjoint(HIGH_RISK):
+                return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
+        why = "nothing_before" if outline.text.strip() else "no_request"
+        return Task(UNKNOWN, Source.DEFAULT, (*notes, why))
+
+    def _own(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task, bool]:
+        """The class of one request, and whether that request plainly starts a task.
+
+        1. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
+           A miss here is dear. Where something else is more likely still, the task says what.
+        2. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
+        3. The prompt is long, or results came back, and this is not plainly work on code.
+        4. The text asks for nothing by name, and a short system prompt asks for one thing: that. High-risk work only
+           where the text may be of it at all: thanks and small talk are not.
+        5. The likeliest of the others.
+
+        What needs an outward sign (images, tools, length) is not found without it.
+        """
+        seen, classes, signs = self._seen(outline.text, form(outline)), self._weights.classes, _signs(outline)
         others = self._others[signs]
-        for likely in self._likely(reading, form(outline)):
+        for likely in seen.likely:
             other = max(others, key=likely.__getitem__)
-            if (risk := sum([likely[at] for at in self._risky])) >= ALARM:  # 2
+            if (risk := sum([likely[at] for at in self._risky])) >= ALARM:  # 1
                 at = max(self._risky, key=likely.__getitem__)
-                found = _learned(classes[at], likely[at], risk, risk, reading, notes)
-                return found._replace(else_=classes[other]) if risk < 0.5 else found
-        if shown := next(_form(outline, reading), None):  # 3
-            return Task(shown[0], Source.RULES, (*notes, shown[1]))
+                found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
+                return found._replace(else_=classes[other]) if risk < 0.5 else found, False
         best, sure = classes[other], likely[other]
-        is_coding = best in CODING and sure >= PLAIN and bool(reading.asks or reading.shapes)
-        if not is_coding and (came := next(_history(outline), None)):  # 4
-            return Task(came[0], Source.RULES, (*notes, came[1]))
-        if best == DEFAULT and outline.systems:  # 5
+        own = Own(best, sure, risk, seen.words, seen.is_of_work)
+        starts = starts_task(own, outline.changes_files)
+        if shown := next(_form(outline, bool(seen.verbs), seen.shapes, seen.words), None):  # 2
+            return Task(shown[0], Source.RULES, (*notes, shown[1])), starts
+        is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
+        if not is_coding and (came := next(_history(outline), None)):  # 3
+            return Task(came[0], Source.RULES, (*notes, came[1])), starts
+        if best == DEFAULT and outline.systems:  # 4
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
-                return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
-        if not outline.text:  # 6
-            return Task(DEFAULT, Source.DEFAULT, (*notes, "nothing_matched"))
-        return _learned(best, sure, sure, risk, reading, notes)
+                return Task(asked.pop(), Source.LEARNED, (*notes, "system")), False
+        return _learned(best, sure, sure, risk, seen.verbs, notes), starts  # 5
+
+    def _seen(self, text: str, forms: tuple[str, ...]) -> _Seen:
+        """Remembered, for a conversation sends its texts again with each request: by a hash that is salted anew in each
+        process.
+        """
+        key = hash(text), len(text), forms
+        found = self._texts.get(key)
+        if found is None:
+            if len(self._texts) >= MOST_TEXTS:
+                self._texts.clear()
+            reading = read(text)
+            verbs = tuple([ask.verb for ask in reading.asks])
+            found = _Seen(
+                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading)
+            )
+            self._texts[key] = found
+        return found
 
     def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
         """By the text alone, and then, if there is more, by all there is."""
@@ -114,12 +207,24 @@ class Classifier:
         return self._weights.classes[at] if likely[at] >= PLAIN else ""
 
 
-def _learned(name: str, sure: float, shown: float, risk: float, reading: Reading, notes: tuple[str, ...]) -> Task:
+def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str, ...], notes: tuple[str, ...]) -> Task:
     """The notes name verbs that Stoker knows, and no other word: they are kept with the decision. `shown`: what people
     are told of how sure it was.
     """
-    asks = dict.fromkeys([f"ask:{ask.verb}" for ask in reading.asks[:2]])
+    asks = dict.fromkeys([f"ask:{verb}" for verb in verbs[:2]])
     return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
+
+
+def _riskier(found: Task | None, task: Task) -> Task:
+    """`task` is high-risk work, and older. If both are, the newer one; surely so if one of them is."""
+    if found is None or found.name not in HIGH_RISK:
+        return task
+    return found if task.else_ else found._replace(else_="")
+
+
+def _leans_on(task: Task, back: int, outline: Outline) -> bool:
+    """Whether a request that only links to what came before asks for nothing by name, and something came before."""
+    return back < len(outline.earlier) and not any(note.startswith("ask:") for note in task.notes)
 
 
 def _signs(outline: Outline) -> frozenset[str]:
@@ -131,16 +236,18 @@ def _signs(outline: Outline) -> frozenset[str]:
     return frozenset([name for name, is_so in has if is_so])
 
 
-def _form(outline: Outline, reading: Reading) -> Iterator[tuple[str, str]]:
+def _form(
+    outline: Outline, has_asks: bool, shapes: frozenset[str] = _NONE, words: int = 0
+) -> Iterator[tuple[str, str]]:
     if outline.forces_tool:
         yield "tool-use", "forced"
     if outline.images:
         yield "vision", f"images:{outline.images}"
     if outline.wants_json:
         yield "json-extract", "wants_json"
-    if not reading.asks and reading.shapes:
-        bare = _SHOWN if reading.words else (*_SHOWN, *_ALONE)
-        yield from ((name, f"shape:{shape}") for shape, name in bare if shape in reading.shapes)
+    if not has_asks and shapes:
+        bare = _SHOWN if words else (*_SHOWN, *_ALONE)
+        yield from ((name, f"shape:{shape}") for shape, name in bare if shape in shapes)
 
 
 _SHOWN = (("diff", "review"), ("error", "code-edit"))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from stoker.domain.task import Task
+from stoker.domain.task import UNKNOWN, Task
 from stoker.domain.tier import Tier, Verdict, Verify
 from stoker.request.decide.standing import Standing
 
@@ -64,16 +64,28 @@ class Plan(NamedTuple):
     """Nobody is well; the steps are those who may serve at all."""
     ahead: Tier | None = None
     """Who would go first if its model were loaded; None: it goes first."""
+    classes: tuple[str, ...] = ()
+    """The classes that it was made for, if the task has none: see `Routing.classes_of`."""
 
     def refusal(self) -> str:
         """Why nobody serves, tier by tier, and what may help."""
         reasons = "; ".join(f"{one.tier}: {one.why}" for one in self.dropped) or "no tier is configured"
         helps = next((text for sign, text in _HELPS if sign in reasons), "")
-        return f"no tier may serve class '{self.task.name}': {reasons}{helps.format(self.task.name)}"
+        if self.task.name != UNKNOWN:
+            return f"no tier may serve class '{self.task.name}': {reasons}{helps.format(self.task.name)}"
+        lacks = next((name for name in self.classes if f"at {name}" in reasons), self.classes[0])
+        return (
+            "the task of this request could not be found, so it is treated like the classes "
+            f"{', '.join(self.classes)}, and no tier may serve these: {reasons}{helps.format(lacks)}; "
+            "or say which class it is of: header x-stoker-class"
+        )
 
 
-def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
-    """`looks` in the order of the configuration. `specialist`: the tier that the class recommends."""
+def plan(task: Task, looks: Iterable[Look], specialist: str = "", classes: tuple[str, ...] = ()) -> Plan:
+    """`looks` in the order of the configuration. `specialist`: the tier that the class recommends. `classes`: what a
+    tier has to be good enough at, if that is not the task's own class alone.
+    """
+    classes = classes or (task.name,)
     well: list[Look] = []
     ailing: list[Look] = []
     dropped: list[Dropped] = []
@@ -90,8 +102,8 @@ def plan(task: Task, looks: Iterable[Look], specialist: str = "") -> Plan:
     if well:
         dropped += [Dropped(look.tier.name, look.ailing, _AILING.get(look.ailing, look.ailing)) for look in ailing]
     chosen.sort(key=lambda look: _rank(look, specialist))
-    steps = tuple(_step(look, task) for look in chosen)
-    return Plan(task, steps, tuple(dropped), not well and bool(ailing), _ahead(well, specialist))
+    steps = tuple(_step(look, classes) for look in chosen)
+    return Plan(task, steps, tuple(dropped), not well and bool(ailing), _ahead(well, specialist), classes)
 
 
 def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
@@ -111,15 +123,18 @@ def _rank(look: Look, specialist: str, is_loaded: bool = False) -> tuple[bool, b
     return look.tier.name != specialist, not is_proved, displaces, look.cost, latency
 
 
-def _step(look: Look, task: Task) -> Step:
-    """A measured allow is only watched; whoever is in doubt is checked as its tier says."""
-    mode = look.tier.mode(task.name)
+def _step(look: Look, classes: Sequence[str]) -> Step:
+    """A measured allow is only watched; whoever is in doubt is checked as its tier says, of several classes by the
+    strictest.
+    """
+    mode = max([look.tier.mode(name) for name in classes], key=_STRICTNESS.index)
     if look.standing.verdict is Verdict.ALLOW and not look.tier.cloud and mode is not Verify.OFF:
         mode = Verify.OBSERVE
     is_at_hand = look.standing.is_proved and look.is_loaded and not look.displaces
     return Step(look.tier, mode, look.standing.verdict, look.standing.why, is_at_hand)
 
 
+_STRICTNESS = (Verify.OFF, Verify.OBSERVE, Verify.HOLD_TOOLS, Verify.HOLD_ALL)
 _HELPS = (
     ("not measured at", "; measure it: stoker eval bootstrap --class {}"),
     ("changed since", "; measure it again: stoker eval calibrate"),

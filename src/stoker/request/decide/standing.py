@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.domain.run import Fingerprint
@@ -85,6 +86,18 @@ def standing(
         why = f"allowed, and to be looked at once it is loaded ({seen})"
         return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
     return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
+
+
+def worst(standings: Sequence[Standing]) -> Standing:
+    """Of the same tier at several classes, all of which count. It is proved if it is proved at each."""
+    if len(standings) == 1:
+        return standings[0]
+    found = min(standings, key=lambda one: (_ORDER.index(one.verdict), one.is_proved, one.is_expected))
+    is_expected = all(one.is_proved or one.is_expected for one in standings)
+    return found._replace(is_expected=is_expected and not found.is_proved)
+
+
+_ORDER = (Verdict.DENY, Verdict.VERIFY, Verdict.ALLOW)
 
 
 def _takes_the_place(live: Row, row: Row | None, tier: Tier) -> bool:

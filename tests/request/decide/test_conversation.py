@@ -1,0 +1,136 @@
+"""The class of a turn is that of the task it belongs to: what goes on, what starts another task, what is not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from stoker.domain.task import CLASSES, HIGH_RISK, UNKNOWN, Outline, Task
+from stoker.learned import classifier, classify
+from stoker.request.decide.classify import MOST_TEXTS
+from stoker.request.decide.continuing import Continues, continues
+from stoker.request.decide.conversation import Own, starts_task
+
+RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
+PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
+FIX = "Fix the bug in parser.py"
+HAIKU = "Write a haiku about autumn for my grandmother's birthday card"
+
+
+def task(*texts: str, **form: object) -> Task:
+    """Of a conversation, the newest request first."""
+    return classify(Outline(text=texts[0], earlier=texts[1:], **form), None, CLASSES)  # type: ignore[arg-type]
+
+
+ONLY = [
+    "continue", "Continue.", "yes go on", "now the other 11", "ok", "do it", "go ahead!", "next", "yes", "👍",
+    "same again",
+    "the 2nd one please", "mach weiter", "weiter so", "ja bitte", "jetzt die anderen", "vas-y", "oui continue",
+    "maintenant les autres", "sí, adelante", "ahora los otros 11", "avanti con gli altri", "agora os outros",
+    "ga verder", "дальше", "继续", "続けて", "계속", "", "  \n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ONLY)
+def test_a_turn_that_only_goes_on_has_the_class_of_the_request_before(text: str) -> None:
+    assert continues(text) is Continues.ONLY
+    for before, name in ((RENAME, "multi-file-refactor"), (PLAN, "planning"), (FIX, "code-edit")):
+        found = task(text, before, tools=4, changes_files=True)
+        assert (found.name, found.back, found.notes[0]) == (name, 1, "earlier:1")
+        assert task(text, "ok", text, before).back == 3
+    assert task(text).name == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hello",
+        "17% of 2340",
+        "2 + 2",
+        "and who is that?",
+        "ok?",
+        "yes: x = 5",
+        "why not",
+        HAIKU,
+        "a" * 500,
+        "{}",
+        "thanks",
+    ],
+)
+def test_what_has_something_of_its_own_to_say_does_not_go_on(text: str) -> None:
+    assert continues(text) is Continues.NO
+
+
+def test_what_links_to_something_before_counts_by_itself_if_it_asks_for_something() -> None:
+    assert continues("also for the blue ones") is Continues.LINKED
+    assert task("also for the blue ones", FIX).name == "code-edit"
+    assert task("now rename UserProfile to Account everywhere", FIX).name == "multi-file-refactor"
+    assert task("now write a poem about cats", FIX).name == "creative"
+    assert task("continue please, there are still 14 files with the old import path").name == "multi-file-refactor"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks!", "run the tests", "what did you change?", "hello", "use snake case", "Fix the failing test too",
+        "the test still fails:\nTraceback (most recent call last):\nKeyError: 'a'", "What is the capital of France?",
+        "Summarise what you changed so far in five bullets please, so that I can paste it into the ticket",
+        "Write a haiku about rain",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", [RENAME, PLAN])
+def test_a_short_or_doubtful_turn_never_lowers_the_risk_of_a_conversation(text: str, before: str) -> None:
+    assert task(text, before, tools=4, changes_files=True).name in HIGH_RISK
+    assert task("continue", text, "ok", before, tools=4, changes_files=True).name in HIGH_RISK
+    assert not task(text, before, tools=4, changes_files=True).else_
+
+
+def test_a_long_and_plainly_different_request_starts_another_task() -> None:
+    assert task(HAIKU, RENAME, tools=4, changes_files=True).name == "creative"
+    assert task("continue", HAIKU, RENAME).name == "creative"
+    assert task(RENAME, HAIKU).name == "multi-file-refactor"
+
+
+@pytest.mark.parametrize(
+    ("own", "changes_files", "starts"),
+    [
+        (Own("creative", 0.6, 0.04, 8, False), True, True),
+        (Own("creative", 0.6, 0.05, 8, False), True, False),
+        (Own("creative", 0.6, 0.04, 8, True), True, False),
+        (Own("creative", 0.6, 0.04, 7, False), True, False),
+        (Own("creative", 0.59, 0.04, 8, False), True, False),
+        (Own("code-write", 0.8, 0.04, 16, True), False, True),
+        (Own("code-write", 0.8, 0.04, 16, True), True, False),
+        (Own("code-write", 0.8, 0.04, 15, True), False, False),
+        (Own("chat", 0.8, 0.04, 16, True), False, False),
+        (Own("chat", 0.79, 0.04, 16, False), False, False),
+        (Own("tool-use", 1.0, 0.0, 99, False), False, False),
+    ],
+)
+def test_when_another_task_starts(own: Own, changes_files: bool, starts: bool) -> None:
+    assert starts_task(own, changes_files) is starts
+
+
+def test_what_is_cut_is_unknown_unless_a_request_plainly_says_what_it_is() -> None:
+    assert task(FIX, is_cut=True, changes_files=True).name == UNKNOWN
+    assert task("hello", is_cut=True).name == UNKNOWN
+    assert task(FIX, is_cut=True).name == "code-edit"
+    assert task(RENAME, is_cut=True, changes_files=True).name == "multi-file-refactor"
+    assert task(HAIKU, is_cut=True, changes_files=True).name == "creative"
+
+
+def test_results_without_a_request_are_of_an_unknown_task() -> None:
+    assert task("", has_results=True, tools=3, changes_files=True).name == UNKNOWN
+
+
+def test_a_short_system_prompt_says_what_goes_on_but_not_for_tools_that_change_files() -> None:
+    systems = ("Summarise whatever the user sends.",)
+    assert task("next", systems=systems).name == "summarise"
+    assert task("next", systems=systems, changes_files=True).name == UNKNOWN
+
+
+def test_texts_are_remembered_within_bounds_and_without_their_words() -> None:
+    for number in range(MOST_TEXTS + 10):
+        task(f"Write a poem about xyzzyq number {number}")
+    remembered = classifier()._texts
+    assert 0 < len(remembered) <= MOST_TEXTS
+    assert "xyzzyq" not in repr(remembered)
