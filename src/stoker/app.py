@@ -35,6 +35,7 @@ from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
 from stoker.fleet.conductor import Conductor
+from stoker.fleet.engine_work import EngineWork
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.fingerprint import fingerprint
 from stoker.fleet.residency import Residency
@@ -246,6 +247,7 @@ class Application:
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
+        self.flow.chooser.is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
         acts = Acts(self.conductor, self.events.note)
         self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
         self.conductor.on_exit = self._exited

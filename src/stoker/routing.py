@@ -6,13 +6,14 @@ Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is kn
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
+from stoker.domain.errors import StokerError
 from stoker.domain.routing import Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
@@ -21,17 +22,15 @@ from stoker.domain.tier import Demotion, Row, Tier
 from stoker.learned import classify
 from stoker.request.decide.breaker import Breaker, State
 from stoker.request.decide.demotion import holds
-from stoker.request.decide.policy import Look, Plan, Step, plan
+from stoker.request.decide.failover import Health, rule_for
+from stoker.request.decide.first_byte import Pace, first_byte_timeout
+from stoker.request.decide.policy import RATE_LIMITED, Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing
-from stoker.request.translate.translate import REJECTED
 
 FAR_LONGER = 16
 """Bytes for each token that makes a prompt long: from there on its size says enough."""
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
-_ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
-"""The caller's errors that another tier may not have."""
-_OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
 Classify = Callable[[Outline, str | None, Collection[str]], Task]
 
 
@@ -84,6 +83,7 @@ class Routing:
         self._now = now
         self._classify = classify
         self._breakers: dict[str, Breaker] = {}
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self.router = router
         self.configure(router, serves)
 
@@ -96,6 +96,7 @@ class Routing:
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = frozenset(router.known)
         self._names = router.names
+        self._latencies = self._slowest()
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -163,7 +164,7 @@ class Routing:
         for high risk only to be careful, it is what it is more likely.
         """
         made = self._planned(task, seen, asking)
-        if made.steps or not task.else_:
+        if made.steps or not task.else_ or made.pause is not None:
             return made
         more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
         again = self._planned(more_likely, seen, asking)
@@ -204,6 +205,24 @@ class Routing:
         for key in [key for key in self.graded if key in rows and rows[key] != self.rows.get(key)]:
             del self.graded[key]
         self.rows = dict(rows)
+        self._latencies = self._slowest()
+
+    def _slowest(self) -> dict[str, float]:
+        """By tier: its longest median time to the end of an answer, of all classes that were measured."""
+        found: dict[str, float] = {}
+        for row in self.rows.values():
+            found[row.tier] = max(found.get(row.tier, 0.0), row.latency or 0.0)
+        return found
+
+    def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
+        """Seconds that it may take for the first byte, while another tier is there; None: any. See `first_byte`."""
+        usual, latency = self._paces[tier.name].usual, self._latencies.get(tier.name)
+        return first_byte_timeout(tier.first_byte_timeout, usual, latency, prompt, output, streams)
+
+    def on_first_byte(self, tier: str, seconds: float) -> None:
+        """A streamed answer of it began so long after it was asked."""
+        if tier in self._tiers:
+            self._paces[tier].add(seconds)
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each row that lets a tier serve, or will once it is loaded, as it was measured."""
@@ -223,15 +242,18 @@ class Routing:
     def _look(self, tier: Tier, task: Task, seen: Outline, asking: Asking) -> Look:
         serve = self._serves.get(tier.serve)
         row = self.rows.get((tier.name, task.name))
+        breaker = self._breakers[tier.name]
         return Look(
             tier,
             self.standing(tier, task.name),
             self._barred(tier, serve, task, seen, asking),
-            "" if serve is None else self.ails(tier),
+            "" if serve is None else self._ailing(tier),
             self._sees.is_loaded(tier.serve),
             self._sees.displaces(tier.serve),
             tier.cost.of(seen.about, asking.output if asking.output is not None else OUTPUT),
             row.latency if row is not None else None,
+            breaker.pause(self._now()),
+            breaker.pause_status,
         )
 
     def _barred(self, tier: Tier, serve: Serve | None, task: Task, seen: Outline, asking: Asking) -> str:
@@ -264,6 +286,10 @@ class Routing:
 
     def ails(self, tier: Tier) -> str:
         """Why it cannot serve just now; empty: it can, once it is loaded."""
+        return RATE_LIMITED if self._breakers[tier.name].pause(self._now()) else self._ailing(tier)
+
+    def _ailing(self, tier: Tier) -> str:
+        """The same, but for a pause that it asked for."""
         now = self._now()
         return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
 
@@ -299,6 +325,7 @@ class Routing:
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud, "circuit": self.state(tier.name).value,
+                 "retry_in": self.pause(tier.name), "first_byte_timeout": self.first_byte_timeout(tier, 0, None, True),
                  "loaded": self._sees.is_loaded(tier.serve), "known": tier.serve in self.live}
                 for tier in self.router.tiers
             ],
@@ -313,10 +340,8 @@ class Routing:
         return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
 
     def moves_on(self, error: StokerError) -> bool:
-        """Whether the next tier may be tried after this: not where the request itself is wrong, or Stoker ends it."""
-        if isinstance(error, ClientError):
-            return error.code in _ELSEWHERE
-        return error.code not in _OURS
+        """Whether the next tier may be tried after this; `failover` has the table."""
+        return rule_for(error).moves_on
 
     def note(self, step: Step, attempt: Attempt, routed: Routed, decision: Decision) -> None:
         """An attempt is over: what it cost. It stays `left` where nothing else is known of it."""
@@ -337,16 +362,27 @@ class Routing:
         if (breaker := self._breakers.get(tier)) is not None:
             breaker.on_served(self._now())
 
-    def on_error(self, tier: str, error: StokerError) -> None:
-        """1. its own fault  2. a caller's error, or a wrong answer: it is well  3. busy, or ended by us: no sign"""
-        if isinstance(error, UpstreamError | StartFailed) and error.code != REJECTED:
-            if (breaker := self._breakers.get(tier)) is not None:
-                breaker.on_fault(self._now())  # 1
-        elif isinstance(error, ClientError) or error.code == REJECTED:
-            self.on_served(tier)  # 2
+    def on_error(self, tier: str, error: StokerError, retry_after: float | None = None) -> None:
+        """`retry_after`: seconds for which the tier asked not to be asked again."""
+        breaker, now = self._breakers.get(tier), self._now()
+        if breaker is None:
+            return
+        if retry_after is not None:
+            breaker.on_pause(now, retry_after, error.status)
+        match rule_for(error).health:
+            case Health.FAULT:
+                breaker.on_fault(now)
+            case Health.HANGS:
+                breaker.on_hang(now)
+            case Health.WELL:
+                breaker.on_served(now)
 
     def state(self, tier: str) -> State:
-        return self._breakers[tier].state
+        return self._breakers[tier].shown(self._now())
+
+    def pause(self, tier: str) -> float | None:
+        """Seconds for which it asked not to be asked; None: it did not."""
+        return self._breakers[tier].pause(self._now()) or None
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:
