@@ -53,6 +53,11 @@ class FirstByteTimer:
             self._looking.cancel()
             self._looking = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody is waited for any more: the answer began, or the attempt was ended."""
+        return self._timer is None and self._looking is None
+
     def _on_time(self) -> None:
         self._timer = None
         if self._relay is not None and not self._relay.has_answered:

@@ -12,7 +12,7 @@ from stoker.domain.lease import Target
 
 LONGEST_PAUSE = 3600.0
 """Seconds: a longer Retry-After counts as this."""
-_SECONDS = re.compile(rb"[0-9]{1,12}(\.[0-9]{1,6})?")
+_SECONDS = re.compile(rb"[0-9]++(\.[0-9]++)?")
 _HOP = {
     b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"te", b"trailer", b"upgrade",
     b"content-length", b"expect",
