@@ -42,8 +42,8 @@ def test_a_few_answers_say_nothing_and_one_slow_one_among_many_does_not_count() 
 
 
 @given(
-    st.none() | st.floats(0, 1e4), st.none() | st.floats(0, 1e4), st.integers(0, 10**6), st.none() | st.integers(0, 10**6),
-    st.booleans(),
+    st.none() | st.floats(0, 1e4), st.none() | st.floats(0, 1e4),
+    st.integers(0, 10**6), st.none() | st.integers(0, 10**6), st.booleans(),
 )  # fmt: skip
 def test_by_itself_it_is_never_less_than_thirty_seconds(
     usual: float | None, latency: float | None, prompt: int, output: int | None, streams: bool
