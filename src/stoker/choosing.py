@@ -16,7 +16,7 @@ from stoker.domain.decision import Attempt, Candidate
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.domain.routing import HEADER
+from stoker.domain.routing import HEADER, UNKNOWN
 from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN, Outline, Task
 from stoker.domain.tier import HOLDING, Verify
@@ -193,7 +193,10 @@ class Chooser:
             tokens = await self._tokens(call, routing, endpoint, top, body) if routing.is_counted(seen) else None
             seen = routing.counted(seen, tokens)
         header = call.wire.headers.get(HEADER.encode())
-        task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
+        says = routing.declaration(top.model, None if header is None else header.decode("latin-1"), declared)
+        if says.unknown:
+            call.reply.tell(UNKNOWN.encode(), _printable(says.unknown))
+        task = routing.classified(seen, says)
 
         companion = self.companion
         if companion is not None and endpoint.generates and companion.wants(task):
@@ -261,6 +264,11 @@ class Chooser:
 def _is_seen(call: Call) -> bool:
     """Whether the client has anything of an answer: then nothing can be taken back. A 200 with pings is nothing yet."""
     return call.reply.began is not None
+
+
+def _printable(name: str) -> bytes:
+    """A caller's own word, so that it can stand in a header: at most 64 characters, others than ASCII's as `?`."""
+    return "".join(one if " " <= one <= "~" else "?" for one in name[:64]).encode()
 
 
 def _refusal(plan: Plan) -> StokerError:

@@ -41,6 +41,7 @@ from stoker.domain.errors import (
 )
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock
+from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.request.accept.body import read_body, whole_body
 from stoker.request.accept.door import Caller
@@ -135,9 +136,13 @@ class Flow:
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
-        if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
-            await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
-            return
+        if self.routing is not None:
+            name = self.routing.meant(top.model)
+            if name is not None and caller.may_choose(name):
+                await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
+                return
+            if name is None and is_reserved(top.model) and caller.may_choose(AUTO):
+                raise self.routing.no_class(top.model)
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
             body = await self.with_images(call, serve, endpoint, top, body)

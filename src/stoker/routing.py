@@ -5,6 +5,7 @@ Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is kn
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -13,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.errors import StokerError
-from stoker.domain.routing import Router, listed
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Source, Task
@@ -29,6 +30,8 @@ from stoker.request.decide.standing import Standing, standing
 
 FAR_LONGER = 16
 """Bytes for each token that makes a prompt long: from there on its size says enough."""
+UNKNOWN_CLASS = "unknown_class"
+"""The note of a request whose caller declared a class that is not known."""
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
 Classify = Callable[[Outline, str | None, Collection[str]], Task]
@@ -42,6 +45,15 @@ class Sees(Protocol):
     def displaces(self, name: str) -> bool: ...
 
     def ails(self, name: str, now: float) -> str: ...
+
+
+class Declared(NamedTuple):
+    """What a caller says of the class of its request."""
+
+    name: str | None = None
+    """A class that there is; None: it declares none."""
+    unknown: str = ""
+    """What it declared and nobody knows; empty: nothing."""
 
 
 class Asking(NamedTuple):
@@ -95,6 +107,7 @@ class Routing:
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = frozenset(router.known)
+        self._by_folded = {name.casefold(): name for name in reversed(router.known)}
         self._names = router.names
         self._latencies = self._slowest()
         setting = router.breaker
@@ -116,7 +129,43 @@ class Routing:
         return self.router.listed
 
     def takes(self, model: str) -> bool:
-        return model in self._names
+        return self.meant(model) is not None
+
+    def meant(self, model: str) -> str | None:
+        """The model name that asks for a choice, as it is configured; None: this is none. Case and blanks do not count
+        in `auto` and `auto:CLASS`; aliases are taken as they are written, like names of serves.
+        """
+        if model in self._names:
+            return model
+        head, colon, rest = model.partition(":")
+        if head.strip().lower() != AUTO:
+            return None
+        if not colon:
+            return AUTO
+        known = self.class_named(rest)
+        return None if known is None else f"{AUTO}:{known}"
+
+    def class_named(self, text: str) -> str | None:
+        """The class that a caller means, whatever case and blanks it wrote; None: there is none."""
+        name = text.strip()
+        return name if name in self._known else self._by_folded.get(name.casefold())
+
+    def no_class(self, model: str) -> ClientError:
+        """For `auto:CLASS` of no class that there is."""
+        name = model.partition(":")[2].strip()
+        near = difflib.get_close_matches(name[:100].casefold(), self.router.known, n=1)
+        hint = f"did you mean 'auto:{near[0]}'?" if near else f"there are {', '.join(self.router.known)}"
+        return ClientError(f"there is no class '{name[:100]}'; {hint}", code="unknown_model", status=404, param="model")
+
+    def declaration(self, model: str, header: str | None, metadata: str | None) -> Declared:
+        """The class that the caller declares: by the model name, the header, or the body's metadata, in this order. One
+        that is not known is passed over, and the first such name is told.
+        """
+        given = [text for text in (header, metadata) if text is not None and text.strip()]
+        found = [self.class_named(text) for text in given]
+        unknown = next((text.strip() for text, name in zip(given, found, strict=True) if name is None), "")
+        by_model = self._names.get(self.meant(model) or "", "")
+        return Declared(by_model or next((name for name in found if name is not None), None), unknown)
 
     def tier(self, name: str) -> Tier | None:
         return self._tiers.get(name)
@@ -133,13 +182,19 @@ class Routing:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
         then the rules.
         """
-        known = self._known
-        declared = self._names.get(model) or declared
-        if declared not in known:
+        return self.classified(seen, self.declaration(model, declared, None))
+
+    def classified(self, seen: Outline, declared: Declared) -> Task:
+        """As `task`. That a class was declared which is not known is among the notes."""
+        task = self._found(seen, declared.name)
+        return task._replace(notes=(UNKNOWN_CLASS, *task.notes)) if declared.unknown else task
+
+    def _found(self, seen: Outline, declared: str | None) -> Task:
+        if declared is None:
             for name, words in self._own:
                 if words.search(seen.text):
                     return Task(name, Source.RULES, ("own_word",))
-        return self._classify(seen, declared, known)
+        return self._classify(seen, declared, self._known)
 
     def may_be_long(self, seen: Outline) -> bool:
         """Whether its tokens have to be counted to know its class: they are never more than its bytes."""
@@ -312,7 +367,7 @@ class Routing:
                  "verify": step.verify.value, "why": step.why}
                 for step in made.steps
             ],
-            "dropped": [one._asdict() for one in made.dropped],
+            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in made.dropped],
             "refusal": "" if made.steps else made.refusal(),
         }  # fmt: skip
 
