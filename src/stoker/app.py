@@ -38,6 +38,7 @@ from stoker.fleet.conductor import Conductor
 from stoker.fleet.engine_work import EngineWork
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.fingerprint import fingerprint
+from stoker.fleet.outside import Outside, answers
 from stoker.fleet.residency import Residency
 from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.signing import Signer as LaunchSigner
@@ -167,12 +168,17 @@ class Application:
                 self.events.note("adopted", name, "it was still running")
             if self._resume:
                 self._resumed(recovering)
-            watching = asyncio.get_running_loop().create_task(self.dog.run(), name="watchdog")
+            loop = asyncio.get_running_loop()
+            self.outside.configure(self.settings.serves)
+            watching = [
+                loop.create_task(self.dog.run(), name="watchdog"), loop.create_task(self.outside.run(), name="outside"),
+            ]  # fmt: skip
             try:
                 await server.serve(sockets)
             finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*watching, return_exceptions=True)
         finally:
             self.promotions.close()
             self.foresight.begin(None)
@@ -251,6 +257,7 @@ class Application:
         acts = Acts(self.conductor, self.events.note)
         self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
         self.conductor.on_exit = self._exited
+        self.outside = Outside(self.conductor, answers(clock))
         self.conductor.on_busy = self.warm.busy
         self.conductor.on_operator = self.dog.forget
         looks = Looks(
@@ -370,6 +377,7 @@ class Application:
         self.measured.on_stopped(name)
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
+        self.outside.on_lost(name)
 
     def _renamed(self, serves: tuple[Serve, ...]) -> None:
         """An alias has moved: the next request sees it."""
@@ -503,6 +511,7 @@ class Application:
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
+        self.outside.configure(fresh.serves)
         self.dog.settings = fresh.watchdog
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
