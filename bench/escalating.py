@@ -43,6 +43,7 @@ verify = "hold-all"
 [[tier]]
 name = "far"
 base_url = "http://127.0.0.1:{far}/v1"
+cloud = true
 model = "far-model"
 verify = "off"
 cost = {{ input = 1.0, output = 2.0 }}

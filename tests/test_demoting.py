@@ -157,7 +157,7 @@ async def test_a_tier_that_passes_stays_suspect_and_is_told_how_to_settle_it(one
     one.fails()
     await one.settled()
     assert one.stands()[0] is Verdict.VERIFY
-    assert one.told("drift")[-1] == "tier a at tool-use: the preflight passes: `stoker eval calibrate` settles it"
+    assert one.told("drift")[-1] == "tier a at tool-use: the preflight passes: `stoker eval calibrate a` settles it"
     assert not path_of(one.state).exists()
     assert one.counted == []
 

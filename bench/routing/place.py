@@ -45,6 +45,7 @@ long_context = {LONG}
 [[tier]]
 name = "{CLOUD}"
 base_url = "http://127.0.0.1:{cloud_port}/v1"
+cloud = true
 model = "{cloud.MODEL}"
 key = "env:STOKER_BENCH_CLOUD"
 {_cost(CLOUD)}"""

@@ -229,7 +229,7 @@ class Admin:
         if not routing.takes(ask.model):
             text = f"'{ask.model[:80]}' names no task; there are {', '.join(routing.names)}"
             raise ClientError(text, code="unknown_model", param="model")
-        if ask.task is not None and ask.task not in routing.router.known:
+        if ask.task is not None and routing.class_named(ask.task) is None:
             text = f"there is no class '{ask.task[:80]}'; there are {', '.join(routing.router.known)}"
             raise ClientError(text, code="unknown_class", param="class")
         seen = routing.sketch(_named(ask.prompt, "prompt"))

@@ -35,8 +35,10 @@ from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
 from stoker.fleet.conductor import Conductor
+from stoker.fleet.engine_work import EngineWork
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.fingerprint import fingerprint
+from stoker.fleet.outside import Outside, answers
 from stoker.fleet.residency import Residency
 from stoker.fleet.sight import Acts, Sight, counters
 from stoker.fleet.signing import Signer as LaunchSigner
@@ -166,12 +168,17 @@ class Application:
                 self.events.note("adopted", name, "it was still running")
             if self._resume:
                 self._resumed(recovering)
-            watching = asyncio.get_running_loop().create_task(self.dog.run(), name="watchdog")
+            loop = asyncio.get_running_loop()
+            self.outside.configure(self.settings.serves)
+            watching = [
+                loop.create_task(self.dog.run(), name="watchdog"), loop.create_task(self.outside.run(), name="outside"),
+            ]  # fmt: skip
             try:
                 await server.serve(sockets)
             finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*watching, return_exceptions=True)
         finally:
             self.promotions.close()
             self.foresight.begin(None)
@@ -246,9 +253,11 @@ class Application:
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
+        self.flow.chooser.is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
         acts = Acts(self.conductor, self.events.note)
         self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
         self.conductor.on_exit = self._exited
+        self.outside = Outside(self.conductor, answers(clock))
         self.conductor.on_busy = self.warm.busy
         self.conductor.on_operator = self.dog.forget
         looks = Looks(
@@ -368,6 +377,7 @@ class Application:
         self.measured.on_stopped(name)
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
+        self.outside.on_lost(name)
 
     def _renamed(self, serves: tuple[Serve, ...]) -> None:
         """An alias has moved: the next request sees it."""
@@ -501,6 +511,7 @@ class Application:
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
+        self.outside.configure(fresh.serves)
         self.dog.settings = fresh.watchdog
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from stoker.domain.conversation import Stay
 from stoker.domain.decision import Decision
-from stoker.domain.errors import CapacityError, ClientLeft
+from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import Lease, PendingLease
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
@@ -15,14 +16,15 @@ from stoker.request.relay.reply import Reply
 from stoker.request.translate.dialogue import Check
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.sampling import Sample
+from stoker.waiting import FirstByteTimer
 
 
 class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "check_of", "counted", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply",
-        "sample", "stay", "waiting", "wire",
+        "asking", "began", "check_of", "counted", "decision", "declines", "ending", "first_byte", "goes_on", "is_left",
+        "lease", "relay", "reply", "retry_after", "sample", "sent", "stay", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -44,8 +46,22 @@ class Call:
         self.goes_on: AnswerTranslator | None = None
         """An answer that the client has the beginning of, which the next reply is to end."""
         self.relay: Relay | None = None
+        self.sent = 0.0
+        """When a serve was last called, by the clock."""
+        self.retry_after: float | None = None
+        """Seconds for which the serve that was called last asked not to be asked again."""
+        self.declines: Callable[[StokerError], bool] | None = None
+        """See `Relay.declines`; None: nothing is declined."""
+        self.first_byte: FirstByteTimer | None = None
+        """Ends the attempt if nothing comes of it; None: there is nobody else to ask."""
         self.is_left = False
         self.ending: Exception | None = None
+
+    def begin_attempt(self, declines: Callable[[StokerError], bool] | None, first_byte: FirstByteTimer | None) -> None:
+        """Another serve is to be asked; both are None where there is nobody after it."""
+        self.declines = declines
+        self.first_byte = first_byte
+        self.retry_after = None
 
     def end(self, error: Exception) -> None:
         """End the request wherever it stands: at once while it waits or talks to a serve, else at its next step."""

@@ -14,22 +14,23 @@ from stoker.call import Call
 from stoker.checking import OF_CALLS, Checked
 from stoker.domain.decision import Attempt, Candidate
 from stoker.domain.dialect import Endpoint
-from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.domain.routing import HEADER
+from stoker.domain.routing import HEADER, UNKNOWN
 from stoker.domain.serve import Serve
-from stoker.domain.task import Outline, Task
+from stoker.domain.task import BYTES_PER_TOKEN, Outline, Task
 from stoker.domain.tier import HOLDING, Verify
 from stoker.request.accept.door import Caller
 from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.explore import explored
-from stoker.request.decide.policy import Plan, Step
-from stoker.request.translate.translate import REJECTED, AnswerTranslator
+from stoker.request.decide.policy import RATE_LIMITED, Plan, Step
+from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing import Asking, Routing
 from stoker.sampling import Sample
 from stoker.speech import Form, Speech
+from stoker.waiting import FirstByteTimer, IsWorking, unknown
 
 Found = TypeVar("Found")
 
@@ -93,10 +94,15 @@ class Chooser:
         target: Callable[[str], Target | None],
         now: Callable[[], float],
         chance: Callable[[], float] | None = None,
+        most_silent: float = 0.0,
     ) -> None:
+        """`most_silent`: seconds of silence that an engine which works may have; 0: any."""
         self.grades: Grades | None = None
         self.companion: Classifies | None = None
         self.foresight: Foresees | None = None
+        self.is_working: IsWorking = unknown
+        """Whether the engine of a serve works, though nothing comes of it."""
+        self._most_silent = most_silent
         self._chance = chance or random.Random().random
         self._flow = flow
         self._speech = speech
@@ -107,7 +113,8 @@ class Chooser:
         self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
     ) -> None:
         """The tiers that may serve it, one after the other, until one answers or the client has got a byte. Raises what
-        the last of them failed with, or ClientError 403 `no_tier`.
+        the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited` where every
+        tier that may serve it asked for a pause.
         """
         plan = await self._plan(call, caller, routing, endpoint, top, body)
         if self.foresight is not None and endpoint.generates:
@@ -124,8 +131,10 @@ class Chooser:
         dropped = [Candidate(named[one.tier], one.code) for one in plan.dropped]
         decision.candidates = list(dropped)
         if not plan.steps:
-            raise ClientError(plan.refusal(), code="no_tier", status=403, param="model")
+            raise _refusal(plan)
+        pauses: list[float] = []
         for step in plan.steps:
+            is_last = step is plan.steps[-1]
             serve = serves[step.tier.name]
             assert serve is not None, "who is not configured is no step"
             attempt = Attempt(step.tier.name)
@@ -135,23 +144,46 @@ class Chooser:
             decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
             began = self._now()
             routing.on_sent(step.tier.name)
+            if is_last:
+                call.begin_attempt(None, None)
+            else:
+                call.begin_attempt(routing.moves_on, self._timer(routing, step, top, body))
             try:
                 await self._attempt(call, serve, step, attempt, endpoint, top, body)
+                if (refused := call.reply.error) is not None:  # passed on in the serve's own words
+                    attempt.outcome = refused.code
+                    self._flow.release(call)
+                    routing.on_error(step.tier.name, refused, call.retry_after)
+                    return
                 routing.on_served(step.tier.name)
                 attempt.outcome = "served"
+                if top.stream and call.reply.began is not None:
+                    routing.on_first_byte(step.tier.name, call.reply.began - call.sent)
                 if grades is not None and call.sample is not None and call.reply.status == 200:
                     grades.offer(call.sample, step.tier.name, plan.task.name, decision.id)
                 return
             except StokerError as error:
-                routing.on_error(step.tier.name, error)
                 attempt.outcome = error.code
-                if step is plan.steps[-1] or not routing.moves_on(error) or _is_seen(call):
+                self._flow.release(call)
+                routing.on_error(step.tier.name, error, call.retry_after)
+                if call.retry_after is not None:
+                    pauses.append(call.retry_after)
+                if is_last or not routing.moves_on(error) or _is_seen(call):
+                    _tell_pause(error, pauses)
                     raise
                 call.check()
             finally:
                 self._flow.release(call)
                 attempt.seconds = self._now() - began
                 routing.note(step, attempt, routed, decision)
+
+    def _timer(self, routing: Routing, step: Step, top: Top, body: bytes) -> FirstByteTimer | None:
+        """Ends the attempt at a tier from which nothing comes; None: it may take any time."""
+        prompt = len(body) // BYTES_PER_TOKEN
+        seconds = routing.first_byte_timeout(step.tier, prompt, top.output_budget(), bool(top.stream))
+        if seconds is None:
+            return None
+        return FirstByteTimer(step.tier.serve, seconds, self._most_silent, self.is_working)
 
     async def _plan(
         self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
@@ -161,7 +193,10 @@ class Chooser:
             tokens = await self._tokens(call, routing, endpoint, top, body) if routing.is_counted(seen) else None
             seen = routing.counted(seen, tokens)
         header = call.wire.headers.get(HEADER.encode())
-        task = routing.task(seen, top.model, header.decode("latin-1") if header is not None else declared)
+        says = routing.declaration(top.model, None if header is None else header.decode("latin-1"), declared)
+        if says.unknown:
+            call.reply.tell(UNKNOWN.encode(), _printable(says.unknown))
+        task = routing.classified(seen, says)
 
         companion = self.companion
         if companion is not None and endpoint.generates and companion.wants(task):
@@ -227,5 +262,24 @@ class Chooser:
 
 
 def _is_seen(call: Call) -> bool:
-    """Whether the client has got anything: then nothing can be taken back."""
-    return call.reply.began is not None or call.reply.is_committed
+    """Whether the client has anything of an answer: then nothing can be taken back. A 200 with pings is nothing yet."""
+    return call.reply.began is not None
+
+
+def _printable(name: str) -> bytes:
+    """A caller's own word, so that it can stand in a header: at most 64 characters, others than ASCII's as `?`."""
+    return "".join(one if " " <= one <= "~" else "?" for one in name[:64]).encode()
+
+
+def _refusal(plan: Plan) -> StokerError:
+    if plan.pause is None:
+        return ClientError(plan.refusal(), code="no_tier", status=403, param="model")
+    error = CapacityError(plan.refusal(), code=RATE_LIMITED, retry_after=plan.pause)
+    error.status = 429 if plan.pause_status == 429 else 503
+    return error
+
+
+def _tell_pause(error: StokerError, pauses: list[float]) -> None:
+    """Whoever may ask again is told when the first of the tiers that asked for a pause may be asked."""
+    if isinstance(error, CapacityError) and pauses:
+        error.retry_after = min(pauses)

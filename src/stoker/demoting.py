@@ -136,10 +136,10 @@ class Demoter:
         measured = self._routing.rows[key].at
         self._demoted[key] = Demotion(*key, *mark, measured, checks, self._wall())
         self._count(*key)
-        self._note("demoted", name, f"{_at(key)}: {told(checks)}: `stoker eval calibrate` measures it again")
+        self._note("demoted", name, f"{_at(key)}: {told(checks)}: `stoker eval calibrate {key[0]}` measures it again")
 
     def _tell(self, name: str, key: Key, why: str) -> None:
-        self._note("drift", name, f"{_at(key)}: {why}: `stoker eval calibrate` settles it")
+        self._note("drift", name, f"{_at(key)}: {why}: `stoker eval calibrate {key[0]}` settles it")
 
     def _mark(self, name: str) -> Mark | None:
         found = None if self._routing is None else self._routing.fingerprints.get(name)

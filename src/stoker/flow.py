@@ -30,9 +30,18 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
-from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientLeft, OurBug, StokerError, UpstreamError
+from stoker.domain.errors import (
+    BEYOND_THE_DEVICE,
+    CapacityError,
+    ClientLeft,
+    OurBug,
+    StartFailed,
+    StokerError,
+    UpstreamError,
+)
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Clock, Leases
+from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import granted
 from stoker.request.accept.body import read_body, whole_body
@@ -59,6 +68,8 @@ from stoker.speech import Form, Speech
 log = logging.getLogger("stoker.flow")
 NOTICED_WITHIN = 0.05
 """Seconds after which the end of a serve's process has been noticed."""
+_SILENT = (408, 504)
+"""Statuses of `stalled`: the client, or the serve, was silent for too long."""
 Found = TypeVar("Found")
 _GIVEN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
@@ -93,7 +104,7 @@ class Flow:
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
-        self.chooser = Chooser(self, self._speech, leases.target, clock.now)
+        self.chooser = Chooser(self, self._speech, leases.target, clock.now, most_silent=front_door.stall_timeout)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -126,9 +137,13 @@ class Flow:
         body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
         top = peek(body, endpoint.streams_unasked)
         self._expect(call, endpoint, top)
-        if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
-            await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
-            return
+        if self.routing is not None:
+            name = self.routing.meant(top.model)
+            if name is not None and caller.may_choose(name):
+                await self.chooser.answer(call, caller, self.routing, endpoint, top, body)
+                return
+            if name is None and is_reserved(top.model) and caller.may_choose(AUTO):
+                raise self.routing.no_class(top.model)
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
             body = await self.with_images(call, serve, endpoint, top, body)
@@ -219,7 +234,7 @@ class Flow:
             entered = True
             decision.key = caller.key.name
             await work
-            decision.outcome = "served" if reply.status < 400 else "refused"
+            self._answered(call)
         except StokerError as error:
             self._failed(call, error)
             error.__traceback__ = None  # see ClientLeft
@@ -444,6 +459,11 @@ class Flow:
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         relay = call.relay = Relay(call.reply, self._pool, self._limits)
+        if call.declines is not None:
+            relay.declines = call.declines
+        if call.first_byte is not None:
+            call.first_byte.begin(relay)
+        call.sent = self._clock.now()
         lease.on_cut = relay.cut
         call.decision.attempts += 1
         return relay
@@ -451,8 +471,11 @@ class Flow:
     def release(self, call: Call) -> None:
         """Whatever the call holds is given back: the upstream connection, then the lease."""
         relay, decision = call.relay, call.decision
+        if call.first_byte is not None:
+            call.first_byte.stop()
         if relay is not None:
             call.relay = None
+            call.retry_after = relay.retry_after
             relay.close()
             self._relayed[decision.serve] = self._relayed.get(decision.serve, 0) + relay.received
             usage = relay.usage
@@ -469,6 +492,14 @@ class Flow:
         if lease is not None:
             lease.release()
 
+    def _answered(self, call: Call) -> None:
+        """The reply is complete. One that is an error in the serve's own words is told as what it is."""
+        reply, decision = call.reply, call.decision
+        if reply.error is not None:
+            decision.outcome, decision.reason = _outcome(reply.error), reply.error.code
+        else:
+            decision.outcome = "served" if reply.status < 400 else "refused"
+
     def _failed(self, call: Call, error: StokerError) -> None:
         decision = call.decision
         decision.reason = error.code
@@ -477,6 +508,8 @@ class Flow:
             call.reply.abandon()
             return
         decision.outcome = _outcome(error)
+        if decision.outcome == "refused" and call.reply.began is not None:
+            decision.outcome = "upstream_failed"  # the client has a part of an answer
         call.reply.fail(error, close=decision.model == "")
 
     def _close(self, call: Call) -> None:
@@ -496,8 +529,14 @@ def _tokens(relay: Relay) -> int | None:
 
 
 def _outcome(error: StokerError) -> str:
-    if error.code in ("cut", "stalled"):
+    """1. ended by Stoker or by silence  2. a bug  3. the serve failed, or did not start  4. it, or Stoker, refused.
+
+    A serve's own words for its refusal are no reason of ours: only our errors are looked at by their code.
+    """
+    if (error.code == "cut" and isinstance(error, CapacityError)) or (
+        error.code == "stalled" and error.status in _SILENT
+    ):
         return error.code
     if isinstance(error, OurBug):
         return "bug"
-    return "upstream_failed" if isinstance(error, UpstreamError) else "refused"
+    return "upstream_failed" if isinstance(error, UpstreamError | StartFailed) else "refused"

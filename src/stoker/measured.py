@@ -107,7 +107,9 @@ class Measured:
             alarm = self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings))
             if alarm is not None and tier is not None and key in routing.rows:
                 routing.suspects.add(key)
-                text = f"its answers to {routed.task} fail more often than they did: stoker eval calibrate"
+                text = (
+                    f"its answers to {routed.task} fail more often than they did: stoker eval calibrate {attempt.tier}"
+                )
                 self._note("drift", tier.serve, text)
                 self._demoter.on_alarm(tier, routed.task)
 

@@ -5,15 +5,17 @@ Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is kn
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.errors import ClientError, StartFailed, StokerError, UpstreamError
-from stoker.domain.routing import Router, listed
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import DEFAULT, MAX_TEXT, UNKNOWN, Outline, Source, Task
@@ -21,17 +23,17 @@ from stoker.domain.tier import Demotion, Row, Tier
 from stoker.learned import classify
 from stoker.request.decide.breaker import Breaker, State
 from stoker.request.decide.demotion import holds
-from stoker.request.decide.policy import Look, Plan, Step, plan
+from stoker.request.decide.failover import Health, rule_for
+from stoker.request.decide.first_byte import Pace, first_byte_timeout
+from stoker.request.decide.policy import RATE_LIMITED, Look, Plan, Step, plan
 from stoker.request.decide.standing import Standing, standing, worst
-from stoker.request.translate.translate import REJECTED
 
 FAR_LONGER = 16
 """Bytes for each token that makes a prompt long: from there on its size says enough."""
+UNKNOWN_CLASS = "unknown_class"
+"""The note of a request whose caller declared a class that is not known."""
 OUTPUT = 500
 """Tokens of an answer, where nobody says how many: for the estimate of a cost."""
-_ELSEWHERE = ("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused")
-"""The caller's errors that another tier may not have."""
-_OURS = ("draining", "cut", "shutting_down", "key_limit", "internal_error")
 Classify = Callable[[Outline, str | None, Collection[str]], Task]
 
 
@@ -43,6 +45,15 @@ class Sees(Protocol):
     def displaces(self, name: str) -> bool: ...
 
     def ails(self, name: str, now: float) -> str: ...
+
+
+class Declared(NamedTuple):
+    """What a caller says of the class of its request."""
+
+    name: str | None = None
+    """A class that there is; None: it declares none."""
+    unknown: str = ""
+    """What it declared and nobody knows; empty: nothing."""
 
 
 class Asking(NamedTuple):
@@ -84,6 +95,7 @@ class Routing:
         self._now = now
         self._classify = classify
         self._breakers: dict[str, Breaker] = {}
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self.router = router
         self.configure(router, serves)
 
@@ -95,7 +107,9 @@ class Routing:
         self._serves = {serve.name: serve for serve in serves}
         self._tiers = {tier.name: tier for tier in router.tiers}
         self._known = frozenset(router.known)
+        self._by_folded = {name.casefold(): name for name in reversed(router.known)}
         self._names = router.names
+        self._latencies = self._slowest()
         setting = router.breaker
         self._breakers = {
             tier.name: self._breakers[tier.name]
@@ -115,7 +129,43 @@ class Routing:
         return self.router.listed
 
     def takes(self, model: str) -> bool:
-        return model in self._names
+        return self.meant(model) is not None
+
+    def meant(self, model: str) -> str | None:
+        """The model name that asks for a choice, as it is configured; None: this is none. Case and blanks do not count
+        in `auto` and `auto:CLASS`; aliases are taken as they are written, like names of serves.
+        """
+        if model in self._names:
+            return model
+        head, colon, rest = model.partition(":")
+        if head.strip().lower() != AUTO:
+            return None
+        if not colon:
+            return AUTO
+        known = self.class_named(rest)
+        return None if known is None else f"{AUTO}:{known}"
+
+    def class_named(self, text: str) -> str | None:
+        """The class that a caller means, whatever case and blanks it wrote; None: there is none."""
+        name = text.strip()
+        return name if name in self._known else self._by_folded.get(name.casefold())
+
+    def no_class(self, model: str) -> ClientError:
+        """For `auto:CLASS` of no class that there is."""
+        name = model.partition(":")[2].strip()
+        near = difflib.get_close_matches(name[:100].casefold(), self.router.known, n=1)
+        hint = f"did you mean 'auto:{near[0]}'?" if near else f"there are {', '.join(self.router.known)}"
+        return ClientError(f"there is no class '{name[:100]}'; {hint}", code="unknown_model", status=404, param="model")
+
+    def declaration(self, model: str, header: str | None, metadata: str | None) -> Declared:
+        """The class that the caller declares: by the model name, the header, or the body's metadata, in this order. One
+        that is not known is passed over, and the first such name is told.
+        """
+        given = [text for text in (header, metadata) if text is not None and text.strip()]
+        found = [self.class_named(text) for text in given]
+        unknown = next((text.strip() for text, name in zip(given, found, strict=True) if name is None), "")
+        by_model = self._names.get(self.meant(model) or "", "")
+        return Declared(by_model or next((name for name in found if name is not None), None), unknown)
 
     def tier(self, name: str) -> Tier | None:
         return self._tiers.get(name)
@@ -132,8 +182,15 @@ class Routing:
         """The class that the model name declares goes before the one of header or body; then the operator's own words,
         in the request that told the class; then the rules.
         """
+        return self.classified(seen, self.declaration(model, declared, None))
+
+    def classified(self, seen: Outline, declared: Declared) -> Task:
+        """As `task`. That a class was declared which is not known is among the notes."""
+        task = self._found(seen, declared.name)
+        return task._replace(notes=(UNKNOWN_CLASS, *task.notes)) if declared.unknown else task
+
+    def _found(self, seen: Outline, declared: str | None) -> Task:
         known = self._known
-        declared = self._names.get(model) or declared
         if declared in known or not self._own:
             return self._classify(seen, declared, known)
         if name := self._own_class(seen.text):
@@ -181,7 +238,7 @@ class Routing:
         for high risk only to be careful, it is what it is more likely.
         """
         made = self._planned(task, seen, asking)
-        if made.steps or not task.else_:
+        if made.steps or not task.else_ or made.pause is not None:
             return made
         more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
         again = self._planned(more_likely, seen, asking)
@@ -223,6 +280,24 @@ class Routing:
         for key in [key for key in self.graded if key in rows and rows[key] != self.rows.get(key)]:
             del self.graded[key]
         self.rows = dict(rows)
+        self._latencies = self._slowest()
+
+    def _slowest(self) -> dict[str, float]:
+        """By tier: its longest median time to the end of an answer, of all classes that were measured."""
+        found: dict[str, float] = {}
+        for row in self.rows.values():
+            found[row.tier] = max(found.get(row.tier, 0.0), row.latency or 0.0)
+        return found
+
+    def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
+        """Seconds that it may take for the first byte, while another tier is there; None: any. See `first_byte`."""
+        usual, latency = self._paces[tier.name].usual, self._latencies.get(tier.name)
+        return first_byte_timeout(tier.first_byte_timeout, usual, latency, prompt, output, streams)
+
+    def on_first_byte(self, tier: str, seconds: float) -> None:
+        """A streamed answer of it began so long after it was asked."""
+        if tier in self._tiers:
+            self._paces[tier].add(seconds)
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each row that lets a tier serve, or will once it is loaded, as it was measured."""
@@ -244,15 +319,18 @@ class Routing:
         serve = self._serves.get(tier.serve)
         row = self.rows.get((tier.name, classes[0]))
         barred = [bar for name in classes if (bar := self._barred(tier, serve, name, seen, asking))]
+        breaker = self._breakers[tier.name]
         return Look(
             tier,
             worst([self.standing(tier, name) for name in classes]),
             barred[0] if barred else "",
-            "" if serve is None else self.ails(tier),
+            "" if serve is None else self._ailing(tier),
             self._sees.is_loaded(tier.serve),
             self._sees.displaces(tier.serve),
             tier.cost.of(seen.about, asking.output if asking.output is not None else OUTPUT),
             row.latency if row is not None else None,
+            breaker.pause(self._now()),
+            breaker.pause_status,
         )
 
     def _barred(self, tier: Tier, serve: Serve | None, task_class: str, seen: Outline, asking: Asking) -> str:
@@ -285,6 +363,10 @@ class Routing:
 
     def ails(self, tier: Tier) -> str:
         """Why it cannot serve just now; empty: it can, once it is loaded."""
+        return RATE_LIMITED if self._breakers[tier.name].pause(self._now()) else self._ailing(tier)
+
+    def _ailing(self, tier: Tier) -> str:
+        """The same, but for a pause that it asked for."""
         now = self._now()
         return "circuit_open" if self._breakers[tier.name].is_shut(now) else self._sees.ails(tier.serve, now)
 
@@ -307,7 +389,7 @@ class Routing:
                  "verify": step.verify.value, "why": step.why}
                 for step in made.steps
             ],
-            "dropped": [one._asdict() for one in made.dropped],
+            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in made.dropped],
             "refusal": "" if made.steps else made.refusal(),
         }  # fmt: skip
 
@@ -320,6 +402,7 @@ class Routing:
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud, "circuit": self.state(tier.name).value,
+                 "retry_in": self.pause(tier.name), "first_byte_timeout": self.first_byte_timeout(tier, 0, None, True),
                  "loaded": self._sees.is_loaded(tier.serve), "known": tier.serve in self.live}
                 for tier in self.router.tiers
             ],
@@ -334,10 +417,8 @@ class Routing:
         return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
 
     def moves_on(self, error: StokerError) -> bool:
-        """Whether the next tier may be tried after this: not where the request itself is wrong, or Stoker ends it."""
-        if isinstance(error, ClientError):
-            return error.code in _ELSEWHERE
-        return error.code not in _OURS
+        """Whether the next tier may be tried after this; `failover` has the table."""
+        return rule_for(error).moves_on
 
     def note(self, step: Step, attempt: Attempt, routed: Routed, decision: Decision) -> None:
         """An attempt is over: what it cost. It stays `left` where nothing else is known of it."""
@@ -358,16 +439,27 @@ class Routing:
         if (breaker := self._breakers.get(tier)) is not None:
             breaker.on_served(self._now())
 
-    def on_error(self, tier: str, error: StokerError) -> None:
-        """1. its own fault  2. a caller's error, or a wrong answer: it is well  3. busy, or ended by us: no sign"""
-        if isinstance(error, UpstreamError | StartFailed) and error.code != REJECTED:
-            if (breaker := self._breakers.get(tier)) is not None:
-                breaker.on_fault(self._now())  # 1
-        elif isinstance(error, ClientError) or error.code == REJECTED:
-            self.on_served(tier)  # 2
+    def on_error(self, tier: str, error: StokerError, retry_after: float | None = None) -> None:
+        """`retry_after`: seconds for which the tier asked not to be asked again."""
+        breaker, now = self._breakers.get(tier), self._now()
+        if breaker is None:
+            return
+        if retry_after is not None:
+            breaker.on_pause(now, retry_after, error.status)
+        match rule_for(error).health:
+            case Health.FAULT:
+                breaker.on_fault(now)
+            case Health.HANGS:
+                breaker.on_hang(now)
+            case Health.WELL:
+                breaker.on_served(now)
 
     def state(self, tier: str) -> State:
-        return self._breakers[tier].state
+        return self._breakers[tier].shown(self._now())
+
+    def pause(self, tier: str) -> float | None:
+        """Seconds for which it asked not to be asked; None: it did not."""
+        return self._breakers[tier].pause(self._now()) or None
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

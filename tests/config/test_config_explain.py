@@ -152,6 +152,8 @@ base_url = "https://api.example.com/v1"
 dialect = "messages"
 key = "env:STOKER_TEST_KEY"
 model = "vendor/big-model"
+cloud = true
+first_byte_timeout = "45s"
 max_active = 7
 cost = { input = 3, output = 15.5 }
 """ % ("ab" * 32)

@@ -99,11 +99,50 @@ class TestTiers:
         serve = loaded(CLOUD + "max_active = 3").serves[0]
         assert (serve.dialects, serve.max_active, serve.key_header) == ({Dialect.CHAT}, 3, "authorization")
 
-    def test_a_tier_in_one_network_is_a_cloud_too_where_it_has_an_address(self, loaded: Loaded) -> None:
-        settings = loaded(CLOUD.replace("https://api.example.com", "http://10.0.0.7:9"))
-        assert settings.serves[0].translation.cloud
-        assert settings.router is not None
-        assert settings.router.tiers[0].cloud
+    @pytest.mark.parametrize(
+        "host",
+        ["127.0.0.1:9", "127.1", "[::1]:9", "10.0.0.7", "172.16.9.9", "172.31.0.1", "192.168.1.2:8000", "169.254.1.1",
+         "100.64.0.1", "[fd00::1]", "[fe80::1]", "[::ffff:192.168.0.1]", "0.0.0.0", "localhost:9", "localhost.",
+         "gpu-box", "gpu.local", "Gpu.Local", "box.lan"],
+    )  # fmt: skip
+    def test_what_lies_on_this_machine_or_in_a_private_network_is_no_trusted_cloud_unless_the_file_says_so(
+        self, loaded: Loaded, doubts: Callable[[str], list[str]], host: str
+    ) -> None:
+        near = CLOUD.replace("api.example.com", host)
+        for text, is_cloud in ((near, False), (near + "cloud = true\n", True), (near + "cloud = false\n", False)):
+            settings = loaded(text)
+            assert settings.router is not None
+            assert (settings.router.tiers[0].cloud, settings.serves[0].translation.cloud) == (is_cloud, is_cloud)
+            assert settings.router.tiers[0].verify is (Verify.OFF if is_cloud else Verify.HOLD_TOOLS)
+        [doubt] = doubts(near)
+        assert "is on this machine or in a private network, so it is no trusted cloud any more" in doubt
+        assert "`cloud = true`" in doubt
+        assert doubts(near + "cloud = false\n") == doubts(near + "cloud = true\n") == []
+
+    @pytest.mark.parametrize(
+        "host", ["api.example.com", "8.8.8.8", "172.32.0.1", "100.128.0.1", "[2606:4700::1]", "localhost.example.com"]
+    )
+    def test_what_lies_on_the_internet_is_a_cloud_unless_the_file_says_otherwise(
+        self, loaded: Loaded, doubts: Callable[[str], list[str]], host: str
+    ) -> None:
+        far = CLOUD.replace("api.example.com", host)
+        for text, is_cloud in ((far, True), (far + "cloud = false\n", False)):
+            settings = loaded(text)
+            assert settings.router is not None
+            assert settings.router.tiers[0].cloud is is_cloud
+            assert doubts(text) == []
+
+    def test_a_tier_near_by_needs_no_cost(self, problems: Problems) -> None:
+        near = CLOUD.replace("https://api.example.com", "http://127.0.0.1:9").replace("cost =", "# cost =")
+        assert problems(near) == []
+        [problem] = problems(near + "cloud = true\n")
+        assert "say what it costs" in problem
+
+    def test_a_tier_may_say_how_long_its_first_byte_may_take(self, loaded: Loaded) -> None:
+        for said, seconds in (("", None), ('first_byte_timeout = "45s"', 45.0), ('first_byte_timeout = "0s"', 0.0)):
+            router = loaded(CLOUD + said).router
+            assert router is not None
+            assert router.tiers[0].first_byte_timeout == seconds
 
     def test_a_serve_that_somebody_else_runs_is_a_cloud_as_a_tier_and_must_say_what_it_costs(
         self, loaded: Loaded, problems: Problems

@@ -23,6 +23,7 @@ def tier(port: int, name: str = "cloud") -> str:
     return f"""[[tier]]
 name = "{name}"
 base_url = "http://127.0.0.1:{port}/v1"
+cloud = true
 model = "vendor/big"
 key = "env:CLOUD"
 cost = {{ input = 3.0, output = 15.0 }}"""

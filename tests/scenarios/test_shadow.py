@@ -58,6 +58,7 @@ serve = "a"
 [[tier]]
 name = "judge"
 base_url = "http://127.0.0.1:{port}/v1"
+cloud = true
 model = "vendor/judge"
 cost = {{ input = 3.0, output = 15.0 }}"""
         with running(CHEAP, tiers, **options) as plane:

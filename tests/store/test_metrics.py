@@ -366,7 +366,7 @@ def test_no_word_of_a_decision_makes_series_without_bound() -> None:
 def test_the_circuit_of_a_tier_is_in_one_state() -> None:
     samples = scrape(Metrics(), STATUS)
     states = {state: value(samples, "stoker_tier_circuit", tier="cheap", state=state) for state in labels.CIRCUITS}
-    assert states == {"closed": 0, "open": 0, "half-open": 1}
+    assert states == {"closed": 0, "open": 0, "half-open": 1, "rate-limited": 0}
     assert value(samples, "stoker_tier_circuit", tier="dear", state="closed") == 1
     assert sorted(labels.CIRCUITS) == sorted(State)
     assert "stoker_tier_circuit" not in scrape(Metrics(), {"routing": None})

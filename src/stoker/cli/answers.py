@@ -87,6 +87,14 @@ class ServeStatus(msgspec.Struct, frozen=True):
     """None: nobody looks."""
     totals: Totals = Totals()
     fallback: str | None = None
+    cloud: bool = False
+
+    @property
+    def shown_state(self) -> str:
+        """For people: of a cloud that nobody asked for yet it is not known whether it runs."""
+        if self.parked:
+            return "parked"
+        return "not asked" if self.cloud and self.state == "stopped" else self.state
 
     @property
     def is_gone(self) -> bool:

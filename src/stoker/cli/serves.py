@@ -60,7 +60,7 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
     about = "about " if serve.swap_seconds_assumed and serve.swap_seconds is not None else ""
     return (
         serve.name,
-        serve.state,
+        serve.shown_state,
         serve.slot or "-",
         serve.status,
         serve.engine,

@@ -11,8 +11,8 @@ OUTCOMES = {
     "client_left": "the client left before the end",
     "refused": "refused before anything was generated",
     "upstream_failed": "the model server failed",
-    "cut": "cut by the drain timeout of a swap or shutdown",
-    "stalled": "ended because the model server fell silent",
+    "cut": "ended by Stoker: a drain timeout, a shutdown or an operator",
+    "stalled": "ended because the model server, or the client, fell silent",
     "bug": "Stoker itself broke; its log has the detail under this id",
 }
 

@@ -133,7 +133,7 @@ def _serves(now: Status, before: Status | None, elapsed: float, wall: float, wid
         loads = figures.seconds(serve.swap_seconds)
         cells: tuple[Text | str, ...] = (
             serve.name,
-            terminal.styled(serve.state if not serve.parked else "parked"),
+            terminal.styled(serve.shown_state),
             _health(serve, wall),
             _where(serve),
             serve.slot or figures.UNKNOWN,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from itertools import combinations, pairwise
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from stoker.config.paths import absolute
 from stoker.config.rules import is_loopback
@@ -14,7 +15,7 @@ from stoker.domain.access import Settings
 from stoker.domain.routing import Router
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.domain.task import CLASSES
-from stoker.domain.tier import Cost
+from stoker.domain.tier import Cost, Tier
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
@@ -124,7 +125,7 @@ def _serve(serve: Serve) -> Iterator[str]:
 def _routing(router: Router, serves: Sequence[Serve]) -> Iterator[str]:
     by_name = {serve.name: serve for serve in serves}
     for tier in router.tiers:
-        yield from (f"tier '{tier.name}': {text}" for text in _tier(by_name[tier.serve]))
+        yield from (f"tier '{tier.name}': {text}" for text in _tier(tier, by_name[tier.serve]))
     for first, second in pairwise(router.tiers):
         if _is_dearer(first.cost, second.cost):
             yield (
@@ -155,10 +156,18 @@ def _classifier(serve: Serve, allow_cloud: bool) -> Iterator[str]:
         )
 
 
-def _tier(serve: Serve) -> Iterator[str]:
+def _tier(tier: Tier, serve: Serve) -> Iterator[str]:
+    if tier.is_assumed_local:
+        yield (
+            f"{serve.base_url} is on this machine or in a private network, so it is no trusted cloud any more: it is "
+            "measured like any local tier, its answers are checked, and at high risk it serves what it was measured "
+            "to be good at; `cloud = true` makes it a cloud as before, `cloud = false` says that this is meant"
+        )
     if serve.needs_force:
         yield f"its serve '{serve.name}' is {serve.status.value}: it is never started without --force"
-    if serve.from_tier and serve.key is not None and (serve.base_url or "").startswith("http:"):
+    url = urlsplit(serve.base_url or "")
+    is_open = url.scheme == "http" and not is_loopback(url.hostname or "")
+    if serve.from_tier and serve.key is not None and is_open:
         yield f"{serve.base_url} is not encrypted: who is on the way reads the key and the prompts"
 
 

@@ -1,7 +1,8 @@
-"""A cloud tier is an external serve that is written as a tier."""
+"""A tier with a `base_url` is an external serve that is written as a tier; mostly somebody else's cloud."""
 
 from __future__ import annotations
 
+from stoker.config.address import is_local
 from stoker.config.inherit import Entry
 from stoker.config.router import TierTable
 from stoker.config.schema import File, ServeTable
@@ -18,7 +19,15 @@ def cloud_entries(file: File) -> list[Entry]:
 
 
 def is_cloud(tier: TierTable) -> bool:
+    """Whether it is written with a `base_url` of its own."""
     return tier.base_url is not None and tier.serve is None
+
+
+def is_trusted(tier: TierTable) -> bool:
+    """Whether somebody else runs it: as `cloud` says; else by its address. What lies on this machine or in a private
+    network is measured like any local tier.
+    """
+    return not is_local(tier.base_url or "") if tier.cloud is None else tier.cloud
 
 
 def _table(tier: TierTable) -> ServeTable:
@@ -28,7 +37,7 @@ def _table(tier: TierTable) -> ServeTable:
             "base_url": tier.base_url,
             "dialects": [tier.dialect or "chat"],
             "health": "/v1/models",  # which every cloud has, where `/health` may be anything
-            "translation": {"cloud": True},
+            "translation": {"cloud": is_trusted(tier)},
             "parallel": active,
             "max_active": active,
             **{key: value for key in ("name", "key") if (value := getattr(tier, key)) is not None},

@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from stoker.config.fields import BaseUrl, CloudDialectWord, Count, Name, ServedName, SomeDuration, Text, VerifyWord
+from stoker.config.fields import (
+    BaseUrl,
+    CloudDialectWord,
+    Count,
+    Duration,
+    Name,
+    ServedName,
+    SomeDuration,
+    Text,
+    VerifyWord,
+)
 from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
 from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
@@ -100,6 +110,11 @@ class TierTable(Section):
     dialect: CloudDialectWord | None = setting(
         None, "What the cloud speaks: `chat`, `messages` or `responses`. Default: `chat`."
     )
+    cloud: bool | None = setting(
+        None,
+        "Whether somebody else runs what answers at `base_url`: it is trusted unmeasured, and used only where clouds "
+        "are allowed. Default: true, but false on this machine and in private networks.",
+    )
     key: Text | None = setting(None, "The key that the cloud wants: `env:NAME` or `file:PATH`.")
     model: ServedName | None = setting(None, "Required for a cloud. What it calls the model.")
     max_active: Concurrency | None = setting(None, "Requests in flight at a cloud at most. Default: 64.")
@@ -113,6 +128,11 @@ class TierTable(Section):
     )
     verify_class: dict[str, VerifyWord] = setting({}, 'Where a class wants it otherwise: `{ planning = "hold-all" }`.')
     classes: list[Text] = setting(["*"], 'The classes that it may serve at all; `"*"` is all of them.')
+    first_byte_timeout: Duration | None = setting(
+        None,
+        "How long it may take for the first byte of an answer while another tier is there. `0s`: for ever. Default: "
+        "five times as long as usual, at least 30 s, and what the prompt takes.",
+    )
 
 
 def build_router(
@@ -125,7 +145,8 @@ def build_router(
     """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
     in `Router`.
     """
-    tiers = tuple(_tier(row, row.serve is None or row.serve in clouds) for row in rows)
+    names = frozenset(clouds)
+    tiers = tuple(_tier(row, (row.serve or row.name) in names) for row in rows)
     if not tiers:
         return None
     return Router(
@@ -162,6 +183,8 @@ def _tier(row: TierTable, cloud: bool) -> Tier:
         verify=Verify(row.verify) if row.verify is not None else Verify.OFF if cloud else Verify.HOLD_TOOLS,
         verify_class={name: Verify(mode) for name, mode in row.verify_class.items()},
         classes=tuple(dict.fromkeys(row.classes)),
+        first_byte_timeout=row.first_byte_timeout,
+        is_assumed_local=row.serve is None and row.cloud is None and not cloud,
     )
 
 
@@ -206,17 +229,19 @@ def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:
     serve = serves[tier.serve]
     return {
         "name": tier.name,
-        **(_cloud(serve) if serve.from_tier else {"serve": tier.serve}),
+        **(_cloud(tier, serve) if serve.from_tier else {"serve": tier.serve}),
         "cost": {"input": tier.cost.input, "output": tier.cost.output},
         "verify": tier.verify.value,
         "verify_class": {name: mode.value for name, mode in tier.verify_class.items()},
         "classes": list(tier.classes),
+        "first_byte_timeout": None if tier.first_byte_timeout is None else show_duration(tier.first_byte_timeout),
     }
 
 
-def _cloud(serve: Serve) -> dict[str, Any]:
+def _cloud(tier: Tier, serve: Serve) -> dict[str, Any]:
     return {
         "base_url": serve.base_url,
+        "cloud": None if tier.is_assumed_local else tier.cloud,
         "dialect": next(iter(serve.dialects)).value,
         "key": serve.key.source if serve.key else None,
         "model": serve.served_name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from stoker.config import checks
+from stoker.config.clouds import is_trusted
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
 from stoker.config.naming import NO_CLASS
@@ -16,7 +17,7 @@ from stoker.config.translation import build_translation
 from stoker.domain.routing import ANY, listed
 from stoker.domain.task import CLASSES, UNKNOWN
 
-_OF_A_CLOUD = ("base_url", "dialect", "key", "model", "max_active")
+_OF_A_CLOUD = ("base_url", "cloud", "dialect", "key", "model", "max_active")
 
 
 def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
@@ -70,7 +71,7 @@ def _check_cost(doc: Document, path: Path, tier: TierTable, serves: dict[str, En
 
 def _is_cloud(tier: TierTable, serves: dict[str, Entry]) -> bool:
     if tier.serve is None:
-        return tier.base_url is not None
+        return tier.base_url is not None and is_trusted(tier)
     if tier.serve not in serves:
         return False
     entry = serves[tier.serve]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
-from urllib.parse import urlsplit
-
+from stoker.config.address import is_local
 from stoker.config.fields import (
     Count,
     DialectWord,
@@ -89,13 +87,7 @@ def build_translation(given: TranslationTable, engine: str, base_url: str | None
 
 def _is_cloud(base_url: str | None) -> bool:
     """On https, and no private address or name of this machine."""
-    url = urlsplit(base_url or "")
-    if url.scheme != "https" or not url.hostname:
-        return False
-    try:
-        return ip_address(url.hostname).is_global
-    except ValueError:
-        return url.hostname != "localhost" and not url.hostname.endswith((".localhost", ".local", ".internal", ".lan"))
+    return (base_url or "").startswith("https://") and not is_local(base_url or "")
 
 
 def show_translation(translation: Translation) -> dict[str, object]:

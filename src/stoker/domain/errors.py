@@ -68,6 +68,12 @@ class UpstreamError(StokerError):
     code = "upstream_error"
 
 
+REJECTED = "failed_verification"
+"""Code of an UpstreamError: the answer was proved wrong."""
+FIRST_BYTE = "first_byte_timeout"
+"""Code of an UpstreamError: nothing of an answer came in time, and another tier is there."""
+
+
 class ConfigError(StokerError):
     """The configuration cannot be used. `problems` holds every finding, not only the first."""
 

@@ -13,6 +13,8 @@ AUTO = "auto"
 """The model name that asks for a choice; `auto:CLASS` declares the class too."""
 HEADER = "x-stoker-class"
 """The request header that declares the class."""
+UNKNOWN = "x-stoker-class-unknown"
+"""The response header that says which declared class is not known."""
 ANY = "*"
 """Every class, in a list of classes."""
 

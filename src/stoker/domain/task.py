@@ -12,6 +12,8 @@ CLASSES = (
     "json-extract", "long-context", "summarise", "math-short", "vision", "multilingual",
 )  # fmt: skip
 """The built-in classes. Suites, profiles and routes use the same names."""
+WITH_FIXTURES = frozenset(CLASSES) - {"creative", "multi-file-refactor", "vision"}
+"""Classes whose fixtures ship with Stoker: `stoker eval bootstrap` measures them without `--suites`."""
 DEFAULT = "chat"
 """What nothing else fits."""
 UNKNOWN = "unknown"

@@ -55,6 +55,10 @@ class Tier(msgspec.Struct, frozen=True):
     """Where a class wants another mode."""
     classes: tuple[str, ...] = ("*",)
     """The classes that it may serve at all."""
+    first_byte_timeout: float | None = None
+    """Seconds for the first byte of an answer, while another tier is there; 0: for ever; None: as measured."""
+    is_assumed_local: bool = False
+    """That it is no cloud was told from its address, since the file does not say."""
 
     def mode(self, task_class: str) -> Verify:
         return self.verify_class.get(task_class, self.verify)

@@ -109,6 +109,7 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "last_error": seat.last_error.message if seat.last_error is not None else None,
         "dialects": sorted(serve.dialects),
         "driver": serve.driver.value,
+        "cloud": serve.translation.cloud,
         "keep_loaded": serve.keep_loaded,
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,

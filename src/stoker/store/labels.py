@@ -19,7 +19,7 @@ OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_fail
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
 TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
-CIRCUITS = ("closed", "open", "half-open")
+CIRCUITS = ("closed", "open", "half-open", "rate-limited")
 
 SOURCES = frozenset(Source)
 

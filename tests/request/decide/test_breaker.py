@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.request.decide.breaker import Breaker, State
+from stoker.request.decide.breaker import LONGEST_PAUSE, Breaker, State
 
 
 def opened(at: float = 0.0) -> Breaker:
@@ -76,3 +76,34 @@ def test_faults_of_requests_that_were_already_under_way_do_not_prolong_it() -> N
     breaker = opened()
     breaker.on_fault(19)
     assert not breaker.is_shut(20)
+
+
+def test_a_tier_that_hangs_opens_it_at_once_and_a_probe_that_hangs_opens_it_again() -> None:
+    breaker = Breaker(failures=3, window=30, cool_down=20)
+    breaker.on_hang(0)
+    assert (breaker.state, breaker.is_shut(19), breaker.is_shut(20)) == (State.OPEN, True, False)
+    breaker.on_sent(20)
+    breaker.on_hang(50)
+    assert (breaker.state, breaker.is_shut(60)) == (State.OPEN, True)
+
+
+def test_a_pause_that_the_tier_asks_for_ends_when_it_said_whatever_comes_meanwhile() -> None:
+    breaker = Breaker()
+    assert (breaker.pause(0), breaker.shown(0)) == (0, State.CLOSED)
+    breaker.on_pause(0, 30, 429)
+    breaker.on_served(1)
+    assert (breaker.pause(10), breaker.shown(10), breaker.state) == (20, State.RATE_LIMITED, State.CLOSED)
+    assert (breaker.pause(30), breaker.shown(30)) == (0, State.CLOSED)
+
+
+def test_of_two_pauses_the_later_end_counts_and_none_is_longer_than_an_hour() -> None:
+    breaker = Breaker()
+    breaker.on_pause(0, 30, 429)
+    breaker.on_pause(1, 5, 503)
+    assert (breaker.pause(1), breaker.pause_status) == (29, 429)
+    breaker.on_pause(1, 1e9, 503)
+    assert (breaker.pause(1), breaker.pause_status) == (LONGEST_PAUSE, 503)
+    for nothing in (0, -5):
+        other = Breaker()
+        other.on_pause(7, nothing, 429)
+        assert other.pause(7) == 0

@@ -109,6 +109,33 @@ def test_an_ailing_tier_is_left_out_as_long_as_anybody_is_well() -> None:
     assert [(one.tier, one.code) for one in made.dropped] == [("local", "circuit_open")]
 
 
+def test_a_tier_that_asked_for_a_pause_is_not_even_a_last_resort_and_the_soonest_end_is_told() -> None:
+    looks = Look(LOCAL, ALLOWED, pause=30.2), Look(CLOUD, TRUSTED, pause=7.0, pause_status=503)
+    made = plan(CHAT, looks)
+    assert (made.steps, made.pause, made.pause_status) == ((), 7.0, 503)
+    assert [one.code for one in made.dropped] == ["rate_limited", "rate_limited"]
+    assert made.dropped[0].why == "it asked for a pause (HTTP 429): 31 s are left"
+    beside = plan(CHAT, (*looks, Look(BIG, DOUBTED, ailing="circuit_open")))
+    assert [step.tier.name for step in beside.steps] == ["big"]
+
+
+def test_the_advice_of_a_refusal_names_tiers_and_classes_that_the_command_takes() -> None:
+    unmeasured = Look(LOCAL, Standing(Verdict.DENY, "not measured at planning"))
+    assert plan(PLANNING, (unmeasured, Look(BIG, DENIED))).refusal().endswith(
+        "; measure it: stoker eval bootstrap local --class planning"
+    )  # fmt: skip
+    refactor = Task("multi-file-refactor", Source.DECLARED)
+    refusal = plan(refactor, (Look(LOCAL, Standing(Verdict.DENY, "not measured at multi-file-refactor")),)).refusal()
+    assert "no fixtures of this class ship with Stoker" in refusal
+    assert "stoker eval bootstrap local --class multi-file-refactor --suites DIR" in refusal
+    changed = Look(BIG, Standing(Verdict.DENY, "changed since it was measured (40 of 40 passed)"))
+    assert plan(PLANNING, (changed,)).refusal().endswith("; measure it again: stoker eval calibrate big")
+    unseen = Look(BIG, Standing(Verdict.DENY, "allowed (40 of 40 passed), but ...: it has to be loaded once"))
+    assert plan(PLANNING, (unseen,)).refusal().endswith("; load it: stoker serves up large")
+    elsewhere = Look(BIG, Standing(Verdict.DENY, "not measured at planning"), "not_its_class")
+    assert "stoker eval" not in plan(PLANNING, (elsewhere,)).refusal(), "bootstrap would refuse it"
+
+
 def test_a_measured_allow_is_only_watched_and_whoever_is_in_doubt_is_checked_as_its_tier_says() -> None:
     """Behaviours 43 and 44: each step has its own tier's verdict."""
     made = plan(CHAT, (Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1), Look(CLOUD, TRUSTED, cost=1.0)))
@@ -138,6 +165,9 @@ def test_without_tiers_the_refusal_says_so() -> None:
             st.booleans(),
             st.booleans(),
             st.floats(0, 1),
+            st.none(),
+            st.sampled_from([0.0, 0.0, 12.5]),
+            st.sampled_from([429, 503]),
         ),
         max_size=6,
     )
@@ -149,7 +179,9 @@ def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empt
     assert len(made.steps) + len(made.dropped) == len(looks)
     assert all(one.code and one.why for one in made.dropped)
     may = [look for look in looks if not look.barred and look.standing.verdict is not Verdict.DENY]
-    assert bool(made.steps) == bool(may)
+    asked_for_pause = [look for look in may if look.pause]
+    assert bool(made.steps) == (len(may) > len(asked_for_pause))
+    assert (made.pause is not None) == bool(asked_for_pause)
     assert all(step.verdict is not Verdict.DENY for step in made.steps)
 
 

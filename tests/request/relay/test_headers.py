@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import as_error
 from stoker.request.relay import faults
-from stoker.request.relay.headers import reply_headers, request_head
+from stoker.request.relay.headers import reply_headers, request_head, retry_after
 
 TARGET = Target("10.0.0.5", 8001, "/base", "m", key="serve-key")
 SECRET = ["authorization", "x-api-key", "api-key", "proxy-authorization", "cookie"]
@@ -59,3 +59,22 @@ def test_a_frame_that_is_the_callers_fault_keeps_its_words_shortened() -> None:
         {"type": "error", "message": "m"},
     ):
         assert as_error(other).status == 502
+
+
+def test_retry_after_is_read_in_both_its_forms() -> None:
+    now = 1_800_000_000.0
+    date, later = b"Fri, 15 Jan 2027 08:00:00 GMT", b"Fri, 15 Jan 2027 08:00:45 GMT"
+    for given, seconds in (
+        ([(b"retry-after", b"7")], 7.0),
+        ([(b"retry-after", b" 1.5 ")], 1.5),
+        ([(b"retry-after", b"99999999")], 3600.0),
+        ([(b"retry-after", later), (b"date", date)], 45.0),
+        ([(b"retry-after", later)], 45.0),
+        ([(b"retry-after", later.lower())], 45.0),
+        ([(b"retry-after", date), (b"date", later)], 0.0),
+        ([(b"retry-after", b"soon")], None),
+        ([(b"retry-after", b"-3")], None),
+        ([(b"retry-after", b"\xff" * 30)], None),
+        ([], None),
+    ):
+        assert retry_after(given, now) == seconds, given

@@ -260,6 +260,10 @@ def parse(frame: bytes) -> dict[str, Any] | None:
     data = data_of(frame)
     if not data or data == b"[DONE]":
         return None
+    return _object(data)
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
     try:
         payload = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -282,6 +286,17 @@ def is_error(payload: dict[str, Any]) -> bool:
     return bool(payload.get("error")) or payload.get("type") == "error"
 
 
+def error_in(body: bytes) -> dict[str, Any] | None:
+    """The error that a reply in one piece is, in spite of its status 200; None: it is none. A body that names no error
+    is not parsed.
+    """
+    named = body.count(b'"error"')
+    if not named or named == body.count(b'"error":null') + body.count(b'"error": null'):
+        return None
+    payload = _object(body)
+    return payload if payload is not None and is_error(payload) else None
+
+
 def as_error(payload: dict[str, Any]) -> StokerError:
     """What an error frame means: a caller's error keeps its words, anything else gets Stoker's, since it may echo a
     prompt.
@@ -296,12 +311,13 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy")
     if word in _CALLERS and isinstance(message, str):
-        return ClientError(message[:1000], code="upstream_refused")
+        return ClientError(message[:1000], code=word if word == _TOO_LONG else "upstream_refused")
     return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
 
 
+_TOO_LONG = "context_length_exceeded"
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
-_CALLERS = ("invalid_request_error", "invalid_prompt", "context_length_exceeded", "invalid_image", "invalid_image_url")
+_CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
 """What the dialects call a caller's error where they give no status."""
 
 

@@ -5,6 +5,9 @@
     half-open  -- the probe serves --> closed        -- the probe fails --> open
                -- nothing is heard of the probe for `cool_down` seconds --> the next request is the probe
 
+A tier that hangs opens it at once: each further request would wait as long. A tier that asks for a pause (429 or 503
+with Retry-After) is left alone until that moment, at most LONGEST_PAUSE, whatever the state is.
+
 Only the tier's own faults count: not the caller's errors, and not that it is busy. What it answers badly is not its
 health either; see `standing`.
 """
@@ -14,15 +17,20 @@ from __future__ import annotations
 from collections import deque
 from enum import StrEnum
 
+LONGEST_PAUSE = 3600.0
+"""Seconds that a tier is left alone at its own word at most; then it is asked again."""
+
 
 class State(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half-open"
+    RATE_LIMITED = "rate-limited"
+    """Only as it is shown: the tier asked for a pause."""
 
 
 class Breaker:
-    __slots__ = ("_cool_down", "_faults", "_most", "_since", "_window", "state")
+    __slots__ = ("_cool_down", "_faults", "_most", "_pause_ends", "_since", "_window", "pause_status", "state")
 
     def __init__(self, failures: int = 5, window: float = 30.0, cool_down: float = 20.0) -> None:
         self.state = State.CLOSED
@@ -32,10 +40,21 @@ class Breaker:
         self._faults: deque[float] = deque(maxlen=failures)
         self._since = 0.0
         """When it opened, or when the probe went out."""
+        self._pause_ends = 0.0
+        self.pause_status = 0
+        """The HTTP status with which the tier last asked for a pause."""
 
     def is_shut(self, now: float) -> bool:
         """Whether requests stay away. Changes nothing: looking is no probe."""
         return self.state is not State.CLOSED and now - self._since < self._cool_down
+
+    def pause(self, now: float) -> float:
+        """Seconds for which the tier asked not to be asked; 0: for none."""
+        return max(0.0, self._pause_ends - now)
+
+    def shown(self, now: float) -> State:
+        """The state as people see it."""
+        return State.RATE_LIMITED if self._pause_ends > now else self.state
 
     def on_sent(self, now: float) -> None:
         """A request goes to the tier. If it is the first after the cool-down, it is the probe."""
@@ -47,8 +66,19 @@ class Breaker:
         self._faults.clear()
 
     def on_fault(self, now: float) -> None:
-        """The tier failed: it could not be reached, broke off, or answered 5xx."""
+        """The tier failed: it could not be reached, broke off, or refused every request (see `failover`)."""
         self._faults.append(now)
         many = len(self._faults) == self._most and now - self._faults[0] <= self._window
         if self.state is State.HALF_OPEN or (self.state is State.CLOSED and many):
             self.state, self._since = State.OPEN, now
+
+    def on_hang(self, now: float) -> None:
+        """Nothing came of it in time."""
+        self._faults.append(now)
+        self.state, self._since = State.OPEN, now
+
+    def on_pause(self, now: float, seconds: float, status: int) -> None:
+        """It answered `status` and asked not to be asked for so long. Of two pauses the later end counts."""
+        ends = now + min(max(seconds, 0.0), LONGEST_PAUSE)
+        if ends > max(self._pause_ends, now):
+            self._pause_ends, self.pause_status = ends, status

@@ -5,8 +5,9 @@ Each tier, in this order:
 1. it may never serve this request (cloud is not permitted, the key may not use it, not its class, its context is too
    small, it speaks no dialect that fits)                       -> dropped
 2. its verdict is deny (see `standing`)                         -> dropped: nothing brings it back
-3. it cannot serve just now (circuit open, it does not start)   -> last resort: only where nobody else is left
-4. else                                                         -> a step
+3. it asked for a pause (429 or 503 with Retry-After)           -> dropped until then, also where nobody else is left
+4. it cannot serve just now (circuit open, it does not start)   -> last resort: only where nobody else is left
+5. else                                                         -> a step
 
 Steps go in this order: the class's own specialist; then who has proved good enough before who is only trusted or in
 doubt; then who needs no other model to leave; then the cheaper; then the faster; then as they were written down.
@@ -14,12 +15,17 @@ doubt; then who needs no other model to leave; then the cheaper; then the faster
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stoker.domain.task import UNKNOWN, Task
 from stoker.domain.tier import Tier, Verdict, Verify
+from stoker.request.decide.advice import advice
 from stoker.request.decide.standing import Standing
+
+RATE_LIMITED = "rate_limited"
+"""The code of a tier that asked for a pause, and of a request that only such tiers may serve."""
 
 
 class Look(NamedTuple):
@@ -38,6 +44,9 @@ class Look(NamedTuple):
     """Of this request, as far as it can be told."""
     latency: float | None = None
     """Seconds, where they were measured."""
+    pause: float = 0.0
+    """Seconds until it may be asked again, by its own word. `pause_status`: the HTTP status that said so."""
+    pause_status: int = 429
 
 
 class Step(NamedTuple):
@@ -54,6 +63,7 @@ class Dropped(NamedTuple):
     code: str
     """One word: `denied`, `cloud_not_permitted`, `circuit_open` ..."""
     why: str
+    serve: str = ""
 
 
 class Plan(NamedTuple):
@@ -66,17 +76,26 @@ class Plan(NamedTuple):
     """Who would go first if its model were loaded; None: it goes first."""
     classes: tuple[str, ...] = ()
     """The classes that it was made for, if the task has none: see `Routing.classes_of`."""
+    pause: float | None = None
+    """Seconds until the first of those that asked for a pause may be asked again; None: nobody did."""
+    pause_status: int = 429
+    """With which that one said so."""
 
     def refusal(self) -> str:
         """Why nobody serves, tier by tier, and what may help."""
         reasons = "; ".join(f"{one.tier}: {one.why}" for one in self.dropped) or "no tier is configured"
-        helps = next((text for sign, text in _HELPS if sign in reasons), "")
-        if self.task.name != UNKNOWN:
-            return f"no tier may serve class '{self.task.name}': {reasons}{helps.format(self.task.name)}"
-        lacks = next((name for name in self.classes if f"at {name}" in reasons), self.classes[0])
+        denied = [one for one in self.dropped if one.code == "denied"]
+        is_unknown = self.task.name == UNKNOWN and bool(self.classes)
+        task_class = self.task.name
+        if is_unknown:
+            task_class = next((name for name in self.classes if f"at {name}" in reasons), self.classes[0])
+        found = advice(task_class, denied)
+        helps = f"; {found}" if found else ""
+        if not is_unknown:
+            return f"no tier may serve class '{task_class}': {reasons}{helps}"
         return (
             "the task of this request could not be found, so it is treated like the classes "
-            f"{', '.join(self.classes)}, and no tier may serve these: {reasons}{helps.format(lacks)}; "
+            f"{', '.join(self.classes)}, and no tier may serve these: {reasons}{helps}; "
             "or say which class it is of: header x-stoker-class"
         )
 
@@ -88,22 +107,30 @@ def plan(task: Task, looks: Iterable[Look], specialist: str = "", classes: tuple
     classes = classes or (task.name,)
     well: list[Look] = []
     ailing: list[Look] = []
+    paused: list[Look] = []
     dropped: list[Dropped] = []
     for look in looks:
         if look.barred:
             dropped.append(Dropped(look.tier.name, look.barred, _BARRED.get(look.barred, look.barred)))  # 1
         elif look.standing.verdict is Verdict.DENY:
-            dropped.append(Dropped(look.tier.name, "denied", look.standing.why))  # 2
+            dropped.append(Dropped(look.tier.name, "denied", look.standing.why, look.tier.serve))  # 2
+        elif look.pause > 0:
+            paused.append(look)
+            why = f"it asked for a pause (HTTP {look.pause_status}): {math.ceil(look.pause)} s are left"
+            dropped.append(Dropped(look.tier.name, RATE_LIMITED, why))  # 3
         elif look.ailing:
-            ailing.append(look)  # 3
+            ailing.append(look)  # 4
         else:
-            well.append(look)  # 4
+            well.append(look)  # 5
     chosen = well or ailing
     if well:
         dropped += [Dropped(look.tier.name, look.ailing, _AILING.get(look.ailing, look.ailing)) for look in ailing]
     chosen.sort(key=lambda look: _rank(look, specialist))
     steps = tuple(_step(look, classes) for look in chosen)
-    return Plan(task, steps, tuple(dropped), not well and bool(ailing), _ahead(well, specialist), classes)
+    first = min(paused, key=lambda look: look.pause, default=None)
+    pause, status = (None, 429) if first is None else (first.pause, first.pause_status)
+    is_last_resort = not well and bool(ailing)
+    return Plan(task, steps, tuple(dropped), is_last_resort, _ahead(well, specialist), classes, pause, status)
 
 
 def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
@@ -135,12 +162,6 @@ def _step(look: Look, classes: Sequence[str]) -> Step:
 
 
 _STRICTNESS = (Verify.OFF, Verify.OBSERVE, Verify.HOLD_TOOLS, Verify.HOLD_ALL)
-_HELPS = (
-    ("not measured at", "; measure it: stoker eval bootstrap --class {}"),
-    ("changed since", "; measure it again: stoker eval calibrate"),
-    ("became worse", "; measure it again: stoker eval calibrate"),
-)
-"""By what a reason says."""
 _BARRED = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",

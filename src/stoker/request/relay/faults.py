@@ -7,6 +7,10 @@ key for the serve is wrong. A 5xx gets Stoker's words; its body may echo a promp
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.relay.headers import retry_after
+
+PAUSES = (429, 503, 529)
+"""Statuses with which a serve may ask for a pause (Retry-After)."""
 
 
 def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError | None:
@@ -16,9 +20,9 @@ def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError 
         return UpstreamError(text, code="upstream_auth")
     if status < 500:
         return None
-    retry_after = next((value for name, value in headers if name == b"retry-after"), b"")
     if status in (503, 529):
-        seconds = min(float(retry_after), 3600.0) if retry_after.isdigit() else 1.0
+        given = retry_after(headers)
+        seconds = 1.0 if given is None else given
         return CapacityError(f"the serve is busy or loading (HTTP {status})", code="upstream_busy", retry_after=seconds)
     return UpstreamError(f"the serve failed with HTTP {status}; its own log may say why", code="upstream_error")
 

@@ -1,11 +1,18 @@
-"""Which headers go on. Credentials, hop-by-hop headers and what identifies the client's own connection do not."""
+"""Which headers go on, and what Retry-After says. Credentials, hop-by-hop headers and what identifies the client's own
+connection do not go on."""
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterable
+from email.utils import parsedate_to_datetime
 
 from stoker.domain.lease import Target
 
+LONGEST_PAUSE = 3600.0
+"""Seconds: a longer Retry-After counts as this."""
+_SECONDS = re.compile(rb"[0-9]++(\.[0-9]++)?")
 _HOP = {
     b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"te", b"trailer", b"upgrade",
     b"content-length", b"expect",
@@ -40,3 +47,30 @@ def request_head(
 def reply_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """What of the serve's reply head the client gets."""
     return [(name, value) for name, value in headers if name not in _REPLY_STAYS]
+
+
+def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float | None = None) -> float | None:
+    """Seconds that Retry-After asks for, at most LONGEST_PAUSE; None: it is not there, or says neither seconds nor an
+    HTTP date (RFC 9110, 10.2.3). A date counts from the reply's own Date, whatever our clock says; where there is none,
+    from `now` (Unix time; default: the clock's).
+    """
+    given = dict(headers)
+    value = given.get(b"retry-after", b"").strip()
+    if _SECONDS.fullmatch(value):
+        return min(float(value), LONGEST_PAUSE)
+    until = _moment(value)
+    if until is None:
+        return None
+    sent = _moment(given.get(b"date", b""))
+    since = sent if sent is not None else time.time() if now is None else now
+    return min(max(0.0, until - since), LONGEST_PAUSE)
+
+
+def _moment(value: bytes) -> float | None:
+    """Unix time of an HTTP date."""
+    if not value or len(value) > 64:
+        return None
+    try:
+        return parsedate_to_datetime(value.decode("ascii")).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -12,17 +12,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.codec.frames import StreamReader, Usage, as_error, read_usage
+from stoker.request.codec.frames import StreamReader, Usage, as_error, error_in, read_usage
 from stoker.request.relay import faults
-from stoker.request.relay.headers import reply_headers
+from stoker.request.relay.headers import reply_headers, retry_after
 from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pool import Connection, Pool
 from stoker.request.relay.reply import Reply
+from stoker.request.translate.refusal import refusal_of
 
 STALE_WITHIN = 1.0
 """Seconds after sending within which a kept connection that ends had been closed before it read the request."""
@@ -66,6 +69,10 @@ class Answering(Reading, Protocol):
     """It was found wrong; `error` is set, too, then."""
 
     @property
+    def has_said(self) -> bool:
+        """Whether anything of an answer came, be it held back."""
+
+    @property
     def content_type(self) -> bytes: ...
 
     def whole(self, body: bytes) -> bytes:
@@ -91,7 +98,7 @@ class Relay:
     __slots__ = (
         "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream", "_last_data",
         "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent", "_size", "_target",
-        "_timer", "answer", "received", "reply", "upstream_status", "usage",
+        "_timer", "answer", "declines", "received", "reply", "retry_after", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
@@ -101,6 +108,10 @@ class Relay:
         self.usage = Usage()
         self.answer: Answering | None = None
         """Writes the reply anew, if it is in another dialect than the client's."""
+        self.declines: Callable[[StokerError], bool] = _nothing
+        """Whether an error that would be passed on as it came is raised instead, so that somebody else can be asked."""
+        self.retry_after: float | None = None
+        """Seconds for which the serve asked not to be asked again; None: it did not."""
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -156,6 +167,14 @@ class Relay:
         self._outcome.close()
 
     @property
+    def has_answered(self) -> bool:
+        """Whether anything of an answer came: text, thinking or a call; of a reply in one piece, any byte."""
+        reader, answer = self._reader, self.answer
+        if reader is None:
+            return self.received > 0
+        return self._flows or reader.is_meaningful or (answer is not None and answer.has_said)
+
+    @property
     def has_told_all(self) -> bool:
         """Whether the client got the stream's own end, if not the last of the connection."""
         return self._flows and self._reader is not None and self._reader.has_ended()
@@ -184,6 +203,8 @@ class Relay:
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.upstream_status = status
         self._headers = headers
+        if status in faults.PAUSES:
+            self.retry_after = retry_after(headers)
         dialect = self._dialect
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
@@ -332,20 +353,34 @@ class Relay:
         if self.upstream_status >= 400:
             error = faults.from_status(self.upstream_status, self._headers)
             if error is None and answer is not None:
-                error = answer.refusal(self.upstream_status, body, _header(self._headers, b"retry-after"))
+                error = answer.refusal(self.upstream_status, body, self._pause())
             if error is not None:
                 raise error
             if reply.is_committed:
                 raise faults.refused(self.upstream_status)
+            if self._dialect is not None:
+                self._pass_error(refusal_of(self.upstream_status, body, self._pause()))
         else:
             if reply.is_committed:
                 raise faults.unusable("answered a request for a stream without one")
             if answer is not None:
                 self._rewrite(answer, body)
                 return
+            if self._dialect is not None and (said := error_in(body)) is not None:
+                self._pass_error(as_error(said))
             self.usage = read_usage(body, gzip=_header(self._headers, b"content-encoding") in (b"gzip", b"deflate"))
         reply.begin()
         reply.whole(self.upstream_status, reply_headers(self._headers), body)
+
+    def _pause(self) -> bytes:
+        """Retry-After in whole seconds, whichever form it came in; empty: there is none."""
+        return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
+
+    def _pass_error(self, error: StokerError) -> None:
+        """The reply is an error in the serve's own words, to be passed on as it came. Raises it if it is declined."""
+        if self.declines(error):
+            raise error
+        self.reply.error = error
 
     def _rewrite(self, answer: Answering, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
@@ -392,6 +427,10 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _nothing(error: StokerError) -> bool:
+    return False
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

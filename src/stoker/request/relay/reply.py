@@ -46,8 +46,8 @@ class Reply:
     """See the module's docstring. `headers` are added to whatever head goes out."""
 
     __slots__ = (
-        "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "headers", "is_committed", "is_finished",
-        "loop", "number", "request_id", "status", "wire",
+        "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "error", "headers", "is_committed",
+        "is_finished", "loop", "number", "request_id", "status", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,8 @@ class Reply:
         self.is_finished = False
         self.began: float | None = None
         """When the serve's first bytes went out, by `now`."""
+        self.error: StokerError | None = None
+        """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
         self.number: Callable[[], int] = int
         """Gives the sequence number of an event that would come next, where the dialect numbers them."""
         self._now = now

@@ -25,7 +25,7 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.errors import REJECTED, StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.request.codec.frames import FrameSplitter, Usage, is_error
 from stoker.request.translate.chat.read_answer import AnswerReader as ChatReader
@@ -90,10 +90,6 @@ PATHS = {
 }  # fmt: skip
 
 
-REJECTED = "failed_verification"
-"""The code of an answer that was proved wrong."""
-
-
 class Written(NamedTuple):
     """A request in the serve's dialect, with what leads its answer back."""
 
@@ -130,8 +126,8 @@ class AnswerTranslator:
 
     __slots__ = (
         "_began", "_calls", "_check", "_frames", "_has_begun", "_is_over", "_muted", "_opened", "_pending", "_reader",
-        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_whole", "_writer", "error", "is_meaningful",
-        "losses", "rejected", "usage", "words",
+        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_whole", "_writer", "error", "has_said",
+        "is_meaningful", "losses", "rejected", "usage", "words",
     )  # fmt: skip
     is_encoded = False
 
@@ -151,6 +147,8 @@ class AnswerTranslator:
         """What was lost of the answer so far."""
         self.usage = Usage()
         self.is_meaningful = False
+        self.has_said = False
+        """Whether anything of an answer came, be it held back."""
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
         self._reader = READ_ANSWER[upstream](self.losses)
@@ -304,10 +302,12 @@ class AnswerTranslator:
                 self._is_over = True
 
     def _tally(self, event: Event) -> None:
-        """Usage counts also of an answer that is not let out."""
+        """Usage counts also of an answer that is not let out, and so does that anything came."""
         match event:
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
+            case Grew() | Finished():
+                self.has_said = True
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)

@@ -44,6 +44,10 @@ class Watched:
         self._inner.is_meaningful = value
 
     @property
+    def has_said(self) -> bool:
+        return self._inner.is_meaningful
+
+    @property
     def error(self) -> dict[str, Any] | None:
         return self._inner.error
 

@@ -1,0 +1,42 @@
+"""Whether an engine works on something, as far as it says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from stoker.domain.protocols import Running
+from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters, Progress, Work, advance
+
+LOOKS_APART = 1.0
+"""Seconds between two looks at an engine's counters."""
+LOOKS_TAKE = 3.0
+"""Seconds that both looks may take beside that; an engine that tells nothing by then tells nothing."""
+
+
+class EngineWork:
+    """Whether an engine works, by what it counts itself: decode steps, KV cache, tokens read and written. It moves
+    while a long prompt is read. Engines that count nothing, and clouds, are taken not to work.
+    """
+
+    def __init__(
+        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[Counters]]
+    ) -> None:
+        self._running = running
+        self._counters = counters
+
+    async def is_working(self, serve: str) -> bool:
+        """Takes at most LOOKS_APART and LOOKS_TAKE seconds. Raises nothing but CancelledError."""
+        running = self._running().get(serve)
+        if running is None or running.serve.translation.cloud:
+            return False
+        try:
+            async with asyncio.timeout(LOOKS_APART + LOOKS_TAKE):
+                first = await self._counters(running)
+                if first == NO_COUNTERS:
+                    return False
+                await asyncio.sleep(LOOKS_APART)
+                second = await self._counters(running)
+        except TimeoutError:
+            return False
+        return advance(Progress(Work(1, None, first), 0.0), Work(1, None, second), LOOKS_APART).moved

@@ -1,0 +1,57 @@
+"""Whether an engine works, told from its own counters."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stoker.domain.lease import Target
+from stoker.domain.protocols import Running
+from stoker.domain.serve import Serve, Translation
+from stoker.fleet import engine_work
+from stoker.fleet.engine_work import EngineWork
+from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+
+MOVES = [Counters(steps=5.0), Counters(steps=6.0)]
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_work, "LOOKS_APART", 0.001)
+    monkeypatch.setattr(engine_work, "LOOKS_TAKE", 0.01)
+
+
+def works(looks: list[Counters], cloud: bool = False, hangs: bool = False) -> tuple[bool, int]:
+    """What it is taken for, and how often it was looked at."""
+    serve = Serve("a", translation=Translation(cloud=cloud))
+    running = Running(serve, Target("127.0.0.1", 1, "", "a"), None, 0.0, {})
+    left = list(looks)
+
+    async def counters(asked: Running) -> Counters:
+        if hangs:
+            await asyncio.sleep(60)
+        return left.pop(0)
+
+    found = asyncio.run(EngineWork(lambda: {"a": running}, counters).is_working("a"))
+    return found, len(looks) - len(left)
+
+
+def test_counters_that_move_are_work_and_those_that_stand_still_are_none() -> None:
+    assert works(MOVES) == (True, 2)
+    assert works([Counters(kv_use=0.1), Counters(kv_use=0.2)]) == (True, 2)
+    assert works([Counters(steps=5.0, running=1.0), Counters(steps=5.0, running=2.0)]) == (False, 2)
+
+
+def test_an_engine_that_counts_nothing_or_does_not_answer_is_taken_not_to_work() -> None:
+    assert works([NO_COUNTERS]) == (False, 1)
+    assert works(MOVES, hangs=True) == (False, 0)
+
+
+def test_a_cloud_is_not_asked_and_neither_is_what_does_not_run() -> None:
+    assert works(MOVES, cloud=True) == (False, 0)
+
+    async def never(asked: Running) -> Counters:
+        raise AssertionError
+
+    assert not asyncio.run(EngineWork(dict, never).is_working("a"))
