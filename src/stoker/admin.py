@@ -24,6 +24,7 @@ from stoker.fleet.warm import statistics as warm
 from stoker.flow import Flow
 from stoker.promotions import Promotions
 from stoker.request.accept.door import Caller, require
+from stoker.request.accept.routes import wrong_method
 from stoker.request.lease.state import Phase
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
@@ -193,7 +194,7 @@ class Admin:
         if head not in verbs or rest:
             raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {', '.join(verbs)}", status=404)
         if method != "POST":
-            raise ClientError(f"{method} is not for /admin/{head}: use POST", code="wrong_method", status=405)
+            raise wrong_method(f"{method} is not for /admin/{head}: use POST", "POST")
         try:
             ask = msgspec.json.decode(body or b"{}", type=Ask)
         except msgspec.DecodeError as error:

@@ -273,7 +273,9 @@ class Application:
             self.promotions,
         )
         legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy)
+        self.front = Front(
+            self.flow, Door(settings.front_door), self.admin, legacy, self.metrics.observe_refusal
+        )
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""

@@ -68,6 +68,13 @@ class _Scrape(Collector):
             ("key", "endpoint", "answer"),
             legacy,
         )
+        refusals = list(self._metrics.refusals.items())
+        yield counter(
+            "stoker_front_door_refusals",
+            "Requests refused at the front door: no or a wrong key, a foreign page or host, no such path.",
+            ("reason", "origin"),
+            refusals,
+        )
         errors = list(self._metrics.errors.items())
         yield counter(
             "stoker_errors",
