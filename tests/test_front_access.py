@@ -241,7 +241,9 @@ async def test_a_client_that_leaves_within_an_admin_body_is_no_error(stage: Stag
 PAGE = "https://chat.example.com"
 
 
-@pytest.mark.parametrize("path", ["/upstream/a/health", "/upstream/a/v1/models", "/upstream/a/props", "/upstream/a/metrics"])
+@pytest.mark.parametrize(
+    "path", ["/upstream/a/health", "/upstream/a/v1/models", "/upstream/a/props", "/upstream/a/metrics"]
+)
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_an_image_on_any_page_loads_no_model(path: str, site: str) -> None:
     @story(*BOTH)
@@ -351,7 +353,9 @@ def test_http_1_1_without_host_is_400(path: str) -> None:
         assert (reply.status, reply.json()["error"]["code"]) == (400, "no_host")
         old = await stage.client()
         await old.send(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-        assert (await old.head()).status == (200 if path == "/healthz" else 403), "a name of ours is asked for all the same"
+        assert (await old.head()).status == (200 if path == "/healthz" else 403), (
+            "a name of ours is asked for all the same"
+        )
 
     tell()
 
@@ -376,7 +380,9 @@ async def test_a_body_whose_coding_is_none_is_served(stage: Stage) -> None:
     assert (await client.reply()).status == 200
 
 
-@pytest.mark.parametrize("path", ["/%61dmin/unload", "/admin%2funload", "/admin/%75nload", "/%73tatus", "/v1/chat/%63ompletions"])
+@pytest.mark.parametrize(
+    "path", ["/%61dmin/unload", "/admin%2funload", "/admin/%75nload", "/%73tatus", "/v1/chat/%63ompletions"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_encoded_path_leads_nowhere(path: str, method: str) -> None:
     @story()

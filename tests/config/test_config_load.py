@@ -67,7 +67,12 @@ def test_the_front_door_takes_units_scopes_and_an_explicit_none(
     ).front_door
     assert (door.prefixes, door.body_limit, door.commit_after, door.auth) == (("/llm",), 2**20, 0.0, True)
     team, me = door.keys
-    assert (team.value.reveal(), team.scope, team.max_active, team.models) == ("sk-1-of-16-letters", Scope.INFERENCE, 4, ("fast",))
+    assert (team.value.reveal(), team.scope, team.max_active, team.models) == (
+        "sk-1-of-16-letters",
+        Scope.INFERENCE,
+        4,
+        ("fast",),
+    )
     assert (me.value.reveal(), me.value.source, me.scope) == ("sk-2-of-16-letters", "file:admin.key", Scope.ADMIN)
     assert loaded('[front_door]\nhost = "::"\nauth = "none"').front_door.auth is False
 

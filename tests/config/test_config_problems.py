@@ -322,7 +322,10 @@ class TestDoor:
     def test_a_serve_s_own_key_may_be_short(self, problems: Problems, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is somebody else's: Stoker only sends it."""
         monkeypatch.setenv("THEIRS", "short")
-        assert problems("[[serve]]\nname = 'a'\nengine = 'openai'\nbase_url = 'http://127.0.0.1:1'\nkey = 'env:THEIRS'") == []
+        assert (
+            problems("[[serve]]\nname = 'a'\nengine = 'openai'\nbase_url = 'http://127.0.0.1:1'\nkey = 'env:THEIRS'")
+            == []
+        )
 
     def test_a_key_needs_a_name_of_its_own_and_a_model_that_exists(
         self, problems: Problems, monkeypatch: pytest.MonkeyPatch

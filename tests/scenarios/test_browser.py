@@ -96,7 +96,11 @@ def visited(port: int, script: str, plane: Plane) -> dict[str, Any]:
                    "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--remote-debugging-port=0",
                    f"http://localhost:{port}/"]  # fmt: skip
         browser = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         try:
             return site.told.get(timeout=PATIENCE)

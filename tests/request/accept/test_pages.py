@@ -19,7 +19,9 @@ def test_an_allowed_page_is_named_and_may_read_what_stoker_says() -> None:
     assert told[b"vary"] == b"Origin"
 
 
-@pytest.mark.parametrize("origin", [b"https://evil.example", b"null", b"*", b"", b"https://chat.example.com.evil.example"])
+@pytest.mark.parametrize(
+    "origin", [b"https://evil.example", b"null", b"*", b"", b"https://chat.example.com.evil.example"]
+)
 def test_another_page_is_told_nothing_and_caches_keep_the_two_apart(origin: bytes) -> None:
     assert PAGES.reply_headers({b"origin": origin}) == {b"vary": b"Origin"}
     assert PAGES.preflight("OPTIONS", {**ASKS, b"origin": origin}) is None

@@ -9,7 +9,15 @@ import pytest
 from stoker.domain.errors import ClientError
 from stoker.request.accept.door import BadKey
 from stoker.request.accept.refusals import (
-    FORGIVEN_AFTER, FREE, LINES, LOG_EVERY, LONGEST, MOST_ADDRESSES, MOST_WAITING, Refusals, origin_of,
+    FORGIVEN_AFTER,
+    FREE,
+    LINES,
+    LOG_EVERY,
+    LONGEST,
+    MOST_ADDRESSES,
+    MOST_WAITING,
+    Refusals,
+    origin_of,
 )  # fmt: skip
 from stoker.testing.clock import FakeClock
 

@@ -112,5 +112,7 @@ def wrong_method(text: str, *allowed: str) -> ClientError:
 def refuse_hidden(path: str) -> None:
     """Raises ClientError 400 for a path that two readers could understand differently."""
     if "%" in path or "\\" in path or "//" in path or any(part in (".", "..") for part in path.split("/")):
-        text = "the path has '..', '//', a backslash or a percent sign in it: nothing below /admin and /upstream needs one"
+        text = (
+            "the path has '..', '//', a backslash or a percent sign in it: nothing below /admin and /upstream needs one"
+        )
         raise ClientError(text, code="bad_path", status=400)
