@@ -69,8 +69,8 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]  # uvicorn's covers no more than `serve`
-        yield
+    def capture_signals(self) -> Iterator[None]:
+        yield  # uvicorn's covers no more than `serve`
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends now. An orderly end is exit code 0."""

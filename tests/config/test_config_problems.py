@@ -311,7 +311,8 @@ class TestDoor:
         (tmp_path / "short.key").write_text("fifteen-letters\n")
         monkeypatch.setenv("LONG", "sixteen-letters!")
         [problem] = problems(
-            "[front_door]\nkeys = [\n { name = 'a', value = 'file:short.key' },\n { name = 'b', value = 'env:LONG' },\n]"
+            "[front_door]\nkeys = [\n { name = 'a', value = 'file:short.key' },\n"
+            " { name = 'b', value = 'env:LONG' },\n]"
         )
         assert problem.startswith("3: key 'front_door.keys[a].value': the key has 15 characters")
         assert "at least 16" in problem

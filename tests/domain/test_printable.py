@@ -14,7 +14,8 @@ from stoker.domain.printable import one_line, printable, without_colours
     ("given", "shown"),
     [("\x1b[31mred", "\\u001b[31mred"), ("a\x07b", "a\\u0007b"), ("a\rb", "a\\u000db"), ("\x9b2J", "\\u009b2J"),
      ("\x7f", "\\u007f"), ("a\u202eb", "a\\u202eb"), ("\u2066x\u2069", "\\u2066x\\u2069"), ("a\u2028b", "a\\u2028b"),
-     ("\ud800", "\\ud800"), ("a\nb\tc", "a\nb\tc"), ("[red]x[/red]", "[red]x[/red]"), ("größe 漢字 👩‍💻", "größe 漢字 👩‍💻")],
+     ("\ud800", "\\ud800"), ("a\nb\tc", "a\nb\tc"),
+     ("[red]x[/red]", "[red]x[/red]"), ("größe 漢字 👩‍💻", "größe 漢字 👩‍💻")],
 )  # fmt: skip
 def test_what_a_terminal_would_obey_is_written_out(given: str, shown: str) -> None:
     assert printable(given) == shown

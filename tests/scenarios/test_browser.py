@@ -12,7 +12,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -27,14 +26,16 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-
 KEY = "key-of-the-page-in-the-browser"
 TELLS = """
 const told = {};
-const tried = async (name, work) => { try { told[name] = await work(); } catch (e) { told[name] = "failed: " + e.name; } };
+const tried = async (name, work) => {
+  try { told[name] = await work(); } catch (e) { told[name] = "failed: " + e.name; } };
 const post = (path, body, key) => fetch(STOKER + path, {method: "POST", body: JSON.stringify(body),
   headers: {"content-type": "application/json", "authorization": "Bearer " + key, "x-stainless-lang": "js"}});
 const image = (path) => new Promise((done) => {
   const i = new Image(); i.onload = i.onerror = () => done("over"); i.src = STOKER + path; });
 """
 ALLOWED = """
-await tried("models", async () => (await (await fetch(STOKER + "/v1/models", {headers: {"x-api-key": KEY}})).json()).data[0].id);
+await tried("models", async () => (await (await fetch(STOKER + "/v1/models",
+  {headers: {"x-api-key": KEY}})).json()).data[0].id);
 await tried("whole", async () => { const r = await post("/v1/chat/completions", CHAT, KEY);
   return [r.status, r.headers.get("x-stoker-serve"), !!r.headers.get("x-request-id"), (await r.json()).object]; });
 await tried("stream", async () => { const r = await post("/v1/chat/completions", {...CHAT, stream: true}, KEY);
@@ -111,13 +112,14 @@ def visited(port: int, script: str, plane: Plane) -> dict[str, Any]:
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
-    yield free_port()
+def port() -> int:
+    return free_port()
 
 
 @story
 async def test_an_allowed_page_reads_streams_and_errors(port: int) -> None:
-    door = f'allowed_origins = ["http://localhost:{port}"]\nkeys = [{{ name = "page", value = "env:K", scope = "observe" }}]'
+    origins = f'allowed_origins = ["http://localhost:{port}"]'
+    door = f'{origins}\nkeys = [{{ name = "page", value = "env:K", scope = "observe" }}]'
     with running(serve("a", slot=None), front_door=door, environment={"K": KEY}) as plane:
         told = await asyncio.to_thread(visited, port, ALLOWED, plane)
     assert told == {

@@ -112,7 +112,8 @@ def test_the_host_is_checked_before_the_key() -> None:
 @pytest.mark.parametrize(
     "headers", [{b"authorization": b"Bearer k-1"}, {b"authorization": b"bearer  k-1 "}, {b"x-api-key": b"k-1"},
                 {b"authorization": b"Basic zzz", b"x-api-key": b"k-1"},
-                {b"authorization": b"Bearer ", b"x-api-key": b"k-1"}, {b"authorization": b"Bearer", b"x-api-key": b"k-1"},
+                {b"authorization": b"Bearer ", b"x-api-key": b"k-1"},
+                {b"authorization": b"Bearer", b"x-api-key": b"k-1"},
                 {b"authorization": b"", b"x-api-key": b"k-1"}],
 )  # fmt: skip
 def test_a_key_is_taken_from_either_header(headers: dict[bytes, bytes]) -> None:

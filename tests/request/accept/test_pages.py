@@ -66,7 +66,8 @@ def test_an_image_of_another_page_is_refused(site: bytes) -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {b"sec-fetch-site": b"none"}, {b"sec-fetch-site": b"same-origin"}, {b"sec-fetch-site": b"cross-site", b"origin": PAGE}],
+    [{}, {b"sec-fetch-site": b"none"}, {b"sec-fetch-site": b"same-origin"},
+     {b"sec-fetch-site": b"cross-site", b"origin": PAGE}],
 )  # fmt: skip
 def test_programs_people_and_allowed_pages_come_in(headers: dict[bytes, bytes]) -> None:
     PAGES.refuse_embedding(headers)

@@ -83,7 +83,8 @@ def test_a_path_that_hides_something_is_refused(raw: str) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    ["/%61dmin/switch", "/admin%2fswitch", "/admin%2Fdecisions%2Freq_1", "/%73tatus", "/metric%73", "/%75pstream/a/health",
+    ["/%61dmin/switch", "/admin%2fswitch", "/admin%2Fdecisions%2Freq_1", "/%73tatus", "/metric%73",
+     "/%75pstream/a/health",
      "/v1/chat/%63ompletions", "/%76%31/messages", "/v1%2fmodels", "/llm/v1/%6dodels", "/api/%74ags", "/v1/%6dodels/a"],
 )  # fmt: skip
 def test_a_path_that_has_to_be_decoded_to_match_matches_nothing(raw: str) -> None:
@@ -94,7 +95,8 @@ def test_a_path_that_has_to_be_decoded_to_match_matches_nothing(raw: str) -> Non
 
 @pytest.mark.parametrize(
     "raw",
-    ["/admin/%73witch", "/admin/decisions%2freq_1", "/admin/decisions/req%5f1", "/admin/../admin/switch", "/admin//switch",
+    ["/admin/%73witch", "/admin/decisions%2freq_1", "/admin/decisions/req%5f1", "/admin/../admin/switch",
+     "/admin//switch",
      "/admin/./switch", "/upstream/%66ast/health", "/upstream/fast/%68ealth"],
 )  # fmt: skip
 def test_below_admin_and_upstream_nothing_is_decoded(raw: str) -> None:

@@ -1,5 +1,5 @@
-"""What a path means. It is matched as it was sent: a proxy in front of Stoker, which has rules for paths of its own, must
-not read another one. Only the id after `/v1/models/` is percent-decoded, once.
+"""What a path means. It is matched as it was sent: a proxy in front of Stoker that has rules for paths must not read
+another one than we do. Only the id after `/v1/models/` is percent-decoded, once.
 """
 
 from __future__ import annotations
