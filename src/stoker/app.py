@@ -462,7 +462,7 @@ class Application:
         """The end of a promotion's watch is a result like any other."""
         at = override.at
         run = Run(
-            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, SystemClock.wall() - at,
+            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, max(0.0, SystemClock.wall() - at),
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
             settings=artifact.raws(msgspec.structs.asdict(override)),
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.cli import figures
 from stoker.domain.decision import Decision
+from stoker.domain.printable import one_line
 
 OUTCOMES = {
     "open": "still open, or the process ended before it was sealed",
@@ -38,8 +39,8 @@ def tell(decision: Decision) -> str:
         ("outcome", _outcome(decision)),
         ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: bytes passed as they came"),
     ]
-    lines = [f"  {name:<12} {words}".rstrip() for name, words in facts]
-    return "\n".join([f"request {decision.id}", *lines])
+    lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
+    return "\n".join([f"request {one_line(decision.id)}", *lines])
 
 
 def _candidates(decision: Decision) -> list[tuple[str, str]]:
