@@ -116,7 +116,7 @@ class Admin:
             "warm": _warm(self._looks.warm()),
             "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
-            "decisions": {"kept": kept.kept, "dropped": kept.dropped},
+            "decisions": {"kept": kept.kept, "dropped": kept.dropped, "unrecorded": kept.unrecorded},
         }
 
     def _routing(self) -> dict[str, Any] | None:
@@ -283,7 +283,8 @@ class Admin:
         if request_id:
             found = self._store.find(request_id)
             if found is None:
-                raise ClientError(f"no decision is kept under {request_id[:80]!r}", code="no_decision", status=404)
+                text = f"no decision is kept under {request_id[:80]!r}: it is too old, or one of many like refusals"
+                raise ClientError(text, code="no_decision", status=404)
             if found.routed is not None and (graded := self._looks.graded(found.id)):
                 found = replace(found, routed=replace(found.routed, graded=graded))
             return {"decision": msgspec.to_builtins(found)}

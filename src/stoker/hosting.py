@@ -19,7 +19,10 @@ from typing import Any
 
 import uvicorn
 
+from stoker.domain.printable import one_line
 from stoker.fleet.conductor import Conductor
+from stoker.fleet.logs import open_log
+from stoker.store.private import make_directory
 
 BACKLOG = 2048
 CUT_WITHIN = 0.5
@@ -145,16 +148,39 @@ class _PrivateLog(RotatingFileHandler):
     """A rotated log that only its owner can read, whatever directory it lies in."""
 
     def _open(self) -> TextIOWrapper:
-        handle = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return TextIOWrapper(os.fdopen(handle, "ab"), encoding="utf-8")
+        return TextIOWrapper(
+            os.fdopen(open_log(Path(self.baseFilename)), "ab"), encoding="utf-8", errors="backslashreplace"
+        )
+
+
+class _Records(logging.Formatter):
+    """One line for each record, whatever its text holds; what follows of a traceback is set in."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return _set_in(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        return _set_in(super().formatStack(stack_info))
+
+
+def _set_in(text: str) -> str:
+    return "\n".join(f"    {one_line(line)}" for line in text.split("\n"))
 
 
 @contextlib.contextmanager
 def logging_to(logs: Path, most: int) -> Iterator[None]:
-    """Stoker's own log: `LOGS/stoker.log`, at most `most` bytes and as many of the one before."""
-    logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Stoker's own log: `LOGS/stoker.log`, at most `most` bytes and as many of the one before.
+
+    Raises StokerError `state_unusable` where others may write into the directory, and OSError.
+    """
+    make_directory(logs, "choose another one with `logs` under [paths]")
+    os.close(open_log(logs / "stoker.log"))
     handler = _PrivateLog(logs / "stoker.log", maxBytes=most, backupCount=1, delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(_Records("%(asctime)s %(levelname)s %(name)s %(message)s"))
     loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
     for logger in loggers:
         logger.addHandler(handler)

@@ -25,7 +25,8 @@ HOSTILE = Decision(
 )  # fmt: skip
 COMMANDS = [
     ["decisions"], ["decisions", "--json"], ["decisions", "--routes"], ["decisions", "--routes", "--json"],
-    ["explain", "r"], ["explain", "r", "--json"], ["serves", "status"], ["serves", "status", "--json"], ["slot", "status"],
+    ["explain", "r"], ["explain", "r", "--json"], ["serves", "status"], ["serves", "status", "--json"],
+    ["slot", "status"],
     ["top", "--once"], ["top", "--json"], ["watchdog", "--once"], ["serves", "up", "fast"], ["explain", "none"],
     ["promote", "coder", "fast", "--force", "--reason", "x"],
 ]  # fmt: skip
