@@ -55,7 +55,9 @@ class KeyTable(Section):
     """A caller's key."""
 
     name: Name | None = setting(None, "Required. What logs, metrics and decisions call this key.")
-    value: Text | None = setting(None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file. At least 16 characters.")
+    value: Text | None = setting(
+        None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file. At least 16 characters."
+    )
     scope: ScopeWord = setting("inference", "What it may do; each word includes the ones before it.")
     max_active: Count | None = setting(None, "Requests that it may have in flight; no bound of its own if left out.")
     models: list[Text] = setting(["*"], 'Names that it may ask for and sees listed; `"*"` is all of them.')
