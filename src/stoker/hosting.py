@@ -69,7 +69,7 @@ class Server(uvicorn.Server):
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, handler or signal.SIG_DFL)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

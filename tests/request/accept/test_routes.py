@@ -1,4 +1,4 @@
-"""A path means one thing, as it was sent; only a model's id is percent-decoded, once."""
+"""A path means one thing, as it was sent; letters of the API's own paths, and a model's id, may be encoded, once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def refused(raw: str, method: str = "POST") -> ClientError:
 @pytest.mark.parametrize("prefix", ["", "/llm", "/team/a"])
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_every_endpoint_is_found_under_every_prefix(path: str, prefix: str) -> None:
-    for spelt in (prefix + path, prefix + path + "/"):
+    whole = prefix + path
+    for spelt in (whole, whole + "/", whole.replace("v1", "%76%31").replace("a", "%61").replace("_", "%5f")):
         route = match(spelt)
         assert (route.kind, route.endpoint) == (Kind.INFERENCE, ENDPOINTS[path])
 
@@ -83,11 +84,12 @@ def test_a_path_that_hides_something_is_refused(raw: str) -> None:
 
 @pytest.mark.parametrize(
     "raw",
-    ["/%61dmin/switch", "/admin%2fswitch", "/admin%2Fdecisions%2Freq_1", "/%73tatus", "/metric%73",
-     "/%75pstream/a/health",
-     "/v1/chat/%63ompletions", "/%76%31/messages", "/v1%2fmodels", "/llm/v1/%6dodels", "/api/%74ags", "/v1/%6dodels/a"],
+    ["/%61dmin/switch", "/admin%2fswitch", "/admin%2Fdecisions%2Freq_1", "/%73tatus", "/metric%73", "/read%79z",
+     "/%75pstream/a/health", "/v1%2fmodels", "/v1%2Fchat/completions", "/v1/chat%2fcompletions", "/llm%2Fv1/messages",
+     "/v1/chat/%2563ompletions", "/v1/%6dodels/a", "/v1/chat/completions%00", "/v1/chat/completions%2f", "/v1/./models",
+     "/v1/%2e/models", "/v1/x/%2e%2e/models"],
 )  # fmt: skip
-def test_a_path_that_has_to_be_decoded_to_match_matches_nothing(raw: str) -> None:
+def test_no_other_path_matches_that_has_to_be_decoded_first(raw: str) -> None:
     """A proxy in front of Stoker that denies `/admin` does not know `/%61dmin`."""
     assert refused(raw).status == 404
     assert refused(raw, "GET").status == 404

@@ -1,9 +1,11 @@
-"""What a path means. It is matched as it was sent: a proxy in front of Stoker that has rules for paths must not read
-another one than we do. Only the id after `/v1/models/` is percent-decoded, once.
+"""What a path means. It is matched as it was sent: a proxy in front of Stoker that has rules for `/admin` or `/status`
+must not read another path than we do. The API's own paths may be spelt with encoded letters, and the id after
+`/v1/models/` is percent-decoded, once.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -37,6 +39,9 @@ class Route(NamedTuple):
     """It may load a model, take a place of a serve or change something: no web page of somebody else may ask for it."""
 
 
+_API = (Kind.INFERENCE, Kind.MODELS, Kind.OLLAMA)
+_UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
+"""Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
 _PLAIN = {
     "/healthz": Route(Kind.HEALTH, methods=_GET),
@@ -73,12 +78,12 @@ class Routes:
         """`path` as it was sent. Raises ClientError 404, 405, or 400 for a path that hides something.
 
         1. in the table as it stands (the usual case)
-        2. in the table without its trailing slash
+        2. in the table without its trailing slash; a path of the API also with its letters decoded
         3. below /upstream/, /admin/ or /v1/models/ (also with a prefix, for the last)
         """
         route = self._table.get(path)
         if route is None:
-            route = self._table.get(path.rstrip("/")) or self._below(path)
+            route = self._respelt(path) or self._below(path)
         if route is None:
             raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
         if route.methods and method not in route.methods:
@@ -88,8 +93,15 @@ class Routes:
 
     def dialect(self, path: str) -> Dialect | None:
         """In which dialect to refuse a request for this path."""
-        route = self._table.get(path.rstrip("/"))
+        route = self._respelt(path)
         return route.endpoint.dialect if route is not None and route.endpoint is not None else None
+
+    def _respelt(self, path: str) -> Route | None:
+        path = path.rstrip("/")
+        if "%" not in path:
+            return self._table.get(path)
+        route = self._table.get(_UNRESERVED.sub(lambda found: unquote(found.group()), path))
+        return route if route is not None and route.kind in _API else None
 
     def _below(self, path: str) -> Route | None:
         for prefix in self._prefixes:
