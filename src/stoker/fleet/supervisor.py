@@ -79,8 +79,8 @@ class Supervisor(Keeping):
 
     async def _save_and_stop(self, held: Held, grace: float) -> None:
         try:
-            if held.state is State.READY:
-                await self._patiently(self.conversations.save(held.serve.name))
+            if held.state is State.READY and not self._is_hurried:
+                await self.conversations.save(held.serve.name)
         finally:  # whoever cancels: it ends
             await self._stop(held, grace)
 
