@@ -182,6 +182,7 @@ def logging_to(logs: Path, most: int) -> Iterator[None]:
     handler = _PrivateLog(logs / "stoker.log", maxBytes=most, backupCount=1, delay=True)
     handler.setFormatter(_Records("%(asctime)s %(levelname)s %(name)s %(message)s"))
     loggers = [logging.getLogger(name) for name in ("stoker", "uvicorn.error", "asyncio")]
+    before = [(logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.addHandler(handler)
         logger.setLevel(logging.INFO if logger.name == "stoker" else logging.ERROR)
@@ -189,8 +190,10 @@ def logging_to(logs: Path, most: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for logger in loggers:
+        for logger, (level, propagates) in zip(loggers, before, strict=True):
             logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagates
         handler.close()
 
 
