@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
@@ -170,6 +171,8 @@ class Stage:
         self.complaints: list[str] = []
         """What went to the log as an error, or to the loop's exception handler."""
         self.lines: list[Talk] = []
+        self.refused: Counter[tuple[str, str]] = Counter()
+        """What came no further than the front door: (reason, origin)."""
         self.pool = Pool()
         self._asked: asyncio.Queue[Talk] = asyncio.Queue()
         self._clients: list[RawClient] = []
@@ -187,7 +190,7 @@ class Stage:
         self.flow = Flow(self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append)
         self.door = Door(self.front_door)
         self.admin = SmallAdmin()
-        front = Front(self.flow, self.door, self.admin)  # type: ignore[arg-type]
+        front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state = ServerState()
@@ -196,6 +199,9 @@ class Stage:
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def _count(self, reason: str, origin: str) -> None:
+        self.refused[reason, origin] += 1
 
     async def client(self, **options: Any) -> RawClient:
         client = RawClient(self.port, timeout=PATIENCE, **options)

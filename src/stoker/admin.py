@@ -24,6 +24,7 @@ from stoker.fleet.warm import statistics as warm
 from stoker.flow import Flow
 from stoker.promotions import Promotions
 from stoker.request.accept.door import Caller, require
+from stoker.request.accept.routes import wrong_method
 from stoker.request.lease.state import Phase
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
@@ -115,7 +116,7 @@ class Admin:
             "warm": _warm(self._looks.warm()),
             "conversations": _conversations(self._looks.conversations()),
             "events": self._looks.events(EVENTS),
-            "decisions": {"kept": kept.kept, "dropped": kept.dropped},
+            "decisions": {"kept": kept.kept, "dropped": kept.dropped, "unrecorded": kept.unrecorded},
         }
 
     def _routing(self) -> dict[str, Any] | None:
@@ -193,7 +194,7 @@ class Admin:
         if head not in verbs or rest:
             raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {', '.join(verbs)}", status=404)
         if method != "POST":
-            raise ClientError(f"{method} is not for /admin/{head}: use POST", code="wrong_method", status=405)
+            raise wrong_method(f"{method} is not for /admin/{head}: use POST", "POST")
         try:
             ask = msgspec.json.decode(body or b"{}", type=Ask)
         except msgspec.DecodeError as error:
@@ -282,7 +283,8 @@ class Admin:
         if request_id:
             found = self._store.find(request_id)
             if found is None:
-                raise ClientError(f"no decision is kept under {request_id[:80]!r}", code="no_decision", status=404)
+                text = f"no decision is kept under {request_id[:80]!r}: it is too old, or one of many like refusals"
+                raise ClientError(text, code="no_decision", status=404)
             if found.routed is not None and (graded := self._looks.graded(found.id)):
                 found = replace(found, routed=replace(found.routed, graded=graded))
             return {"decision": msgspec.to_builtins(found)}

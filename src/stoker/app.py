@@ -105,7 +105,7 @@ def run(
 
     `resume`: what ran last in each slot is started again, as after a reboot.
 
-    A second signal ends at once: streams are cut, serves still get their stop.
+    A second signal ends now: streams are cut, what is to stop is killed, within 2 s in all.
     """
     with contextlib.ExitStack() as held:
         try:
@@ -158,39 +158,46 @@ class Application:
         gc.freeze()  # what lives as long as the program is not looked through again
         gc.set_threshold(GC_THRESHOLD, 20, 20)
         grace = self.settings.front_door.shutdown_grace
-        server = Server(self._uvicorn(), self.conductor, grace, self._opened, self.shadow.stop)
-        try:
-            # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
-            recovering = {swap.slot for swap in self._journal.left()}
-            for name in await self.conductor.begin():
-                self.measured.on_ready(name)
-                self._announce(f"adopted {name}, which was still running")
-                self.events.note("adopted", name, "it was still running")
-            if self._resume:
-                self._resumed(recovering)
-            loop = asyncio.get_running_loop()
-            self.outside.configure(self.settings.serves)
-            watching = [
-                loop.create_task(self.dog.run(), name="watchdog"), loop.create_task(self.outside.run(), name="outside"),
-            ]  # fmt: skip
+        server = Server(self._uvicorn(), self.conductor, grace, self._opened, self.shadow.stop, self._leave_running)
+        with server.signals_taken():
             try:
-                await server.serve(sockets)
+                await self._serve(server, sockets)
             finally:
-                for task in watching:
-                    task.cancel()
-                await asyncio.gather(*watching, return_exceptions=True)
-        finally:
-            self.promotions.close()
-            self.foresight.begin(None)
-            await self.shadow.close()
-            await self.measured.close()
-            await self.conductor.close(self._leave_running)
-            await self.warm.close()
-            self._remembering.shutdown()
-            self.pool.close()
-            self.store.close()
+                await self._close()
         self._announce("stopped; the serves keep running" if self._leave_running else "stopped")
         return 0
+
+    async def _serve(self, server: Server, sockets: list[socket.socket]) -> None:
+        # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
+        recovering = {swap.slot for swap in self._journal.left()}
+        for name in await self.conductor.begin():
+            self.measured.on_ready(name)
+            self._announce(f"adopted {name}, which was still running")
+            self.events.note("adopted", name, "it was still running")
+        if self._resume:
+            self._resumed(recovering)
+        loop = asyncio.get_running_loop()
+        self.outside.configure(self.settings.serves)
+        watching = [
+            loop.create_task(self.dog.run(), name="watchdog"), loop.create_task(self.outside.run(), name="outside"),
+        ]  # fmt: skip
+        try:
+            await server.serve(sockets)
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def _close(self) -> None:
+        self.promotions.close()
+        self.foresight.begin(None)
+        await self.shadow.close()
+        await self.measured.close()
+        await self.conductor.close(self._leave_running)
+        await self.warm.close()
+        self._remembering.shutdown()
+        self.pool.close()
+        self.store.close()
 
     def _build(self) -> None:
         """The parts, and what they tell each other. Nothing runs yet."""
@@ -282,7 +289,7 @@ class Application:
             self.promotions,
         )
         legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy)
+        self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy, self.metrics.observe_refusal)
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
@@ -465,7 +472,7 @@ class Application:
         """The end of a promotion's watch is a result like any other."""
         at = override.at
         run = Run(
-            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, SystemClock.wall() - at,
+            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, max(0.0, SystemClock.wall() - at),
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
             settings=artifact.raws(msgspec.structs.asdict(override)),
         )  # fmt: skip

@@ -1,15 +1,17 @@
 """The front door: what a method and a path lead to.
 
-1. health is answered to everybody
-2. Host, Origin, key: refused before it is said whether the path exists
-3. the route; inference goes to `flow`, the rest is answered here or in `admin`
+1. a head that can be read in two ways is refused
+2. health is answered to everybody, and so is a browser that asks whether a page may come in
+3. Host, Origin, key: refused before it is said whether the path exists
+4. the route; what acts is not for pages of somebody else
+5. inference goes to `flow`, the rest is answered here or in `admin`
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -24,7 +26,8 @@ from stoker.domain.serve import Serve
 from stoker.flow import Flow
 from stoker.legacy import Legacy
 from stoker.request.accept.body import read_body
-from stoker.request.accept.door import Caller, Door, require
+from stoker.request.accept.door import Caller, Door, refuse_repeated, require
+from stoker.request.accept.refusals import Refusals
 from stoker.request.accept.routes import Kind, Route, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
@@ -54,34 +57,66 @@ Nothing here changes a serve's state: no slot save, sleep, load, or writing of p
 class Front:
     """Answers requests. Everything goes out over the request's `Wire`."""
 
-    def __init__(self, flow: Flow, door: Door, admin: Admin, legacy: Legacy | None = None) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        door: Door,
+        admin: Admin,
+        legacy: Legacy | None = None,
+        on_refused: Callable[[str, str], None] = lambda reason, origin: None,
+    ) -> None:
+        """`on_refused(reason, origin)`: something was refused before it came to a serve or an operator's verb."""
         self.flow = flow
         self.door = door
-        self.outbox = Outbox(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self.outbox = Outbox(self._loop)
         self.routes = Routes(flow.front_door.prefixes)
         self._admin = admin
         self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)
+        self._refusals = Refusals(on_refused, self._loop.time)
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer, or return what will. Raises nothing."""
         call = self.flow.open(wire)
-        if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):
-            self._simple(call, _HEALTH)
-            return None
         try:
-            caller = self.door.admit(wire.headers, wire.is_local)
-            route = self.routes.match(wire.method, wire.path, wire.raw_path)
+            _check_head(wire)  # 1
+            pages = self.door.pages
+            if pages.are_allowed and not wire.is_local:
+                call.reply.headers.update(pages.reply_headers(wire.headers))
+            if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):  # 2
+                self._simple(call, _HEALTH)
+                return None
+            if wire.method == "OPTIONS" and not wire.is_local and self._preflight(call):
+                return None
+            caller = self.door.admit(wire.headers, wire.is_local)  # 3
+            route = self.routes.match(wire.method, wire.path)  # 4
+            if route.acts and not wire.is_local:
+                pages.refuse_embedding(wire.headers)
+            _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
                 self._legacy.admit(caller, route.endpoint.path)
         except StokerError as error:
-            self._refuse(call, error)
+            self._turn_away(call, error)
             return None
         except Exception:
             self._broke(call)
             return None
-        if route.endpoint is not None:
+        if route.endpoint is not None:  # 5
             return self.flow.serve(call, caller, route.endpoint)
         return self._other(call, caller, route)
+
+    def _preflight(self, call: Call) -> bool:
+        """Whether this was a browser's question about an allowed page; it is answered. Raises what `check_page` does.
+
+        The path is not looked at: who has no key is not told which ones there are.
+        """
+        told = self.door.pages.preflight(call.wire.method, call.wire.headers)
+        if told is None:
+            return False
+        self.door.check_page(call.wire.headers)
+        call.reply.headers.update(told)
+        self._whole(call, 204, [], b"")
+        return True
 
     async def _other(self, call: Call, caller: Caller, route: Route) -> None:
         """Whatever is no inference. Never raises but CancelledError."""
@@ -120,6 +155,20 @@ class Front:
             raise
         except Exception:
             self._broke(call)
+
+    def _turn_away(self, call: Call, error: StokerError) -> None:
+        """Refuse what came no further than the front door; keys that are guessed are answered late."""
+        error, seconds = self._refusals.note(error, call.wire.address)
+        if seconds <= 0:
+            self._refuse(call, error)
+            return
+        if _has_body(call.wire):
+            call.wire.refuse_body()  # nobody would bound it while the answer waits
+        self._loop.call_later(seconds, self._refuse_late, call, error)
+
+    def _refuse_late(self, call: Call, error: StokerError) -> None:
+        self._refusals.answered()
+        self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StokerError) -> None:
         call.reply.dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
@@ -200,6 +249,22 @@ class Front:
 
 def _has_body(wire: Wire) -> bool:
     return b"transfer-encoding" in wire.headers or wire.headers.get(b"content-length", b"0") != b"0"
+
+
+def _check_head(wire: Wire) -> None:
+    """Raises ClientError 400: a header that something is decided by is there twice, or Host is not there."""
+    if wire.has_repeated_headers:
+        refuse_repeated(wire.given)
+    if b"host" not in wire.headers and wire.version != "1.0":
+        raise ClientError("the request has no Host header, which HTTP/1.1 asks for", code="no_host")
+
+
+def _check_coding(wire: Wire) -> None:
+    """Raises ClientError 415 for a body that was compressed."""
+    coding = wire.headers.get(b"content-encoding")
+    if coding is not None and coding.strip().lower() not in (b"", b"identity"):
+        text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it without one"
+        raise ClientError(text, code="content_encoding", status=415, headers={"accept-encoding": "identity"})
 
 
 def _require_json(wire: Wire) -> None:

@@ -133,14 +133,14 @@ def test_a_secret_of_the_shell_has_to_be_in_a_file_that_nobody_else_reads(
 ) -> None:
     key = 'keys = [{ name = "me", value = "env:STOKER_TEST_KEY", scope = "admin" }]\n'
     config.write_text(config.read_text().replace("[front_door]\n", f"[front_door]\n{key}"))
-    monkeypatch.setenv("STOKER_TEST_KEY", "hunter2hunter2")
+    monkeypatch.setenv("STOKER_TEST_KEY", "hunter2hunter2hunter2")
     assert put(root) == 1
     err = capsys.readouterr().err
     path = config.resolve().with_name("stoker.env")
     assert f"write `STOKER_TEST_KEY=...` into {path}" in err
     assert f"install -m 600 /dev/null {path}" in err
     monkeypatch.delenv("STOKER_TEST_KEY")
-    path.write_text("STOKER_TEST_KEY='hunter2hunter2'\n")
+    path.write_text("STOKER_TEST_KEY='hunter2hunter2hunter2'\n")
     path.chmod(0o644)
     assert put(root) == 1
     assert f"chmod 600 {path}" in capsys.readouterr().err

@@ -105,7 +105,8 @@ def test_files_of_profiles_are_completed_with_their_directories(home: Path) -> N
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(None, "-"), (0.0, "0 ms"), (0.9994, "999 ms"), (0.9996, "1.0 s"), (99.94, "99.9 s"), (99.96, "1m 40s"),
+    [(None, "-"), (-0.5, "-"), (-86_400.0, "-"), (0.0, "0 ms"), (0.9994, "999 ms"),
+     (0.9996, "1.0 s"), (99.94, "99.9 s"), (99.96, "1m 40s"),
      (3599.4, "59m 59s"), (3600, "1h 00m"), (7800, "2h 10m")],
 )  # fmt: skip
 def test_seconds_in_words(value: float | None, words: str) -> None:

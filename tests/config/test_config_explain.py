@@ -24,7 +24,7 @@ from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
-SECRET = "sk-very-secret"
+SECRET = "sk-very-secret-indeed"
 
 FULL = """
 [front_door]

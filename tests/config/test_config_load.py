@@ -46,8 +46,8 @@ def test_images_are_fetched_only_where_the_file_says_so(loaded: Loaded) -> None:
 def test_the_front_door_takes_units_scopes_and_an_explicit_none(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MY_KEY", "sk-1")
-    (tmp_path / "admin.key").write_text("sk-2\n")
+    monkeypatch.setenv("MY_KEY", "sk-1-of-16-letters")
+    (tmp_path / "admin.key").write_text("sk-2-of-16-letters\n")
     door = loaded(
         """
         [front_door]
@@ -67,8 +67,13 @@ def test_the_front_door_takes_units_scopes_and_an_explicit_none(
     ).front_door
     assert (door.prefixes, door.body_limit, door.commit_after, door.auth) == (("/llm",), 2**20, 0.0, True)
     team, me = door.keys
-    assert (team.value.reveal(), team.scope, team.max_active, team.models) == ("sk-1", Scope.INFERENCE, 4, ("fast",))
-    assert (me.value.reveal(), me.value.source, me.scope) == ("sk-2", "file:admin.key", Scope.ADMIN)
+    assert (team.value.reveal(), team.scope, team.max_active, team.models) == (
+        "sk-1-of-16-letters",
+        Scope.INFERENCE,
+        4,
+        ("fast",),
+    )
+    assert (me.value.reveal(), me.value.source, me.scope) == ("sk-2-of-16-letters", "file:admin.key", Scope.ADMIN)
     assert loaded('[front_door]\nhost = "::"\nauth = "none"').front_door.auth is False
 
 

@@ -259,7 +259,7 @@ def test_what_a_serve_lacks_or_must_not_have(problems: Problems, text: str, expe
 )
 def test_one_mistake_is_one_problem_not_a_shower_of_them(problems: Problems, tmp_path: Path, text: str) -> None:
     """What follows from a problem already named is not a finding of its own."""
-    (tmp_path / "k").write_text("secret")
+    (tmp_path / "k").write_text("secret-of-16-more")
     assert len(problems(text)) == 1
 
 
@@ -305,11 +305,34 @@ class TestDoor:
         [problem] = problems("[front_door]\nauth = 'keys'")
         assert problem.startswith("2: key 'front_door.auth': is \"keys\" and there are no keys")
 
+    def test_a_key_that_can_be_guessed_is_refused_with_what_to_type(
+        self, problems: Problems, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        (tmp_path / "short.key").write_text("fifteen-letters\n")
+        monkeypatch.setenv("LONG", "sixteen-letters!")
+        [problem] = problems(
+            "[front_door]\nkeys = [\n { name = 'a', value = 'file:short.key' },\n"
+            " { name = 'b', value = 'env:LONG' },\n]"
+        )
+        assert problem.startswith("3: key 'front_door.keys[a].value': the key has 15 characters")
+        assert "at least 16" in problem
+        assert "`openssl rand -hex 32`" in problem
+        assert "the file short.key" in problem
+        assert "fifteen-letters" not in problem
+
+    def test_a_serve_s_own_key_may_be_short(self, problems: Problems, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is somebody else's: Stoker only sends it."""
+        monkeypatch.setenv("THEIRS", "short")
+        assert (
+            problems("[[serve]]\nname = 'a'\nengine = 'openai'\nbase_url = 'http://127.0.0.1:1'\nkey = 'env:THEIRS'")
+            == []
+        )
+
     def test_a_key_needs_a_name_of_its_own_and_a_model_that_exists(
         self, problems: Problems, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setenv("K1", "same")
-        monkeypatch.setenv("K2", "same")
+        monkeypatch.setenv("K1", "the-same-for-both")
+        monkeypatch.setenv("K2", "the-same-for-both")
         found = problems(
             "[front_door]\nkeys = [\n"
             " { value = 'env:K1' },\n { name = 'a' },\n"

@@ -391,7 +391,7 @@ def test_all_mistakes_are_told_at_once(problems: Problems) -> None:
     ],
 )
 def test_what_follows_from_a_mistake_is_not_told_again(problems: Problems, tmp_path: Path, text: str) -> None:
-    (tmp_path / "k").write_text("secret")
+    (tmp_path / "k").write_text("secret-of-16-more")
     assert len(found := problems(SERVES + text)) == 1, found
 
 
@@ -407,7 +407,7 @@ class TestKeys:
     """Who may ask for routing, and whose requests stay here."""
 
     def key(self, rest: str, tmp_path: Path) -> str:
-        (tmp_path / "k").write_text("secret")
+        (tmp_path / "k").write_text("secret-of-16-more")
         return f"[front_door]\nkeys = [{{ name = 'k', value = 'file:k'{rest} }}]\n{SERVES}"
 
     def test_a_key_may_go_to_clouds_unless_the_file_says_otherwise(self, loaded: Loaded, tmp_path: Path) -> None:

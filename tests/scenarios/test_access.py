@@ -13,7 +13,12 @@ from plane import Plane, running, serve
 
 from stoker.testing.client import RawClient, Reply, compose
 
-KEYS = {"K_ADMIN": "key-admin-1", "K_LOOK": "key-observe-2", "K_ASK": "key-inference-3", "K_FEW": "key-few-4"}
+KEYS = {
+    "K_ADMIN": "key-admin-1-of-16",
+    "K_LOOK": "key-observe-2-of-16",
+    "K_ASK": "key-inference-3-of-16",
+    "K_FEW": "key-few-4-of-16-letters",
+}
 DOOR = """keys = [
   { name = "boss", value = "env:K_ADMIN", scope = "admin" },
   { name = "eye", value = "env:K_LOOK", scope = "observe" },

@@ -192,8 +192,10 @@ async def test_above_the_context_is_refused_and_exactly_at_it_is_accepted(
 async def test_a_key_has_its_own_limit() -> None:
     """429 beyond the key's `max_active`; others go on."""
     keys = 'keys = [{ name = "small", value = "env:K1", max_active = 1 }, { name = "big", value = "env:K2" }]'
-    with running(serve("a"), front_door=keys, environment={"K1": "key-one-1111", "K2": "key-two-2222"}) as plane:
-        small, big = (("authorization", "Bearer key-one-1111"),), (("x-api-key", "key-two-2222"),)
+    with running(
+        serve("a"), front_door=keys, environment={"K1": "key-one-1111-of-16", "K2": "key-two-2222-of-16"}
+    ) as plane:
+        small, big = (("authorization", "Bearer key-one-1111-of-16"),), (("x-api-key", "key-two-2222-of-16"),)
         async with Talk(plane, "a", HOLD, headers=small) as holder:
             await until(lambda: plane.serve("a")["in_flight"] == 1, "it runs")
             refused = await ask(plane, "a", headers=small)

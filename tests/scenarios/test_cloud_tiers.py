@@ -12,7 +12,7 @@ from plane import Plane, free_port, running, serve
 from stoker.testing.client import Reply
 from stoker.testing.script import Script
 
-KEYS = {"K_OPEN": "key-open-1", "K_HERE": "key-here-2", "CLOUD": "sk-cloud-3"}
+KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters", "CLOUD": "sk-cloud-3"}
 DOOR = """keys = [
   { name = "open", value = "env:K_OPEN" },
   { name = "here", value = "env:K_HERE", cloud = false },

@@ -156,6 +156,60 @@ async def test_a_second_signal_ends_at_once() -> None:
         assert time.monotonic() - began < 10
 
 
+STUBBORN = {"stop_grace": "60s"}
+
+
+@story
+async def test_a_second_signal_kills_engines_that_ignore_the_first() -> None:
+    """At most 2 s in all, and nothing is left: no process, no socket, no record."""
+    with running(
+        serve("a", Script(ignore_sigterm=True), slot=None, **STUBBORN),
+        serve("b", Script(ignore_sigterm=True, wrapper=True), slot=None, **STUBBORN),
+        swap="",
+    ) as plane:
+        await ask(plane, "a")
+        await ask(plane, "b")
+        assert len(plane.processes()) == 3
+        plane.signal(signal.SIGINT)
+        await until(lambda: not _listens(plane), "the first signal is noticed")
+        await asyncio.sleep(0.3)  # it asks the engines now, which do not listen
+        began = time.monotonic()
+        plane.signal(signal.SIGTERM)
+        assert await asyncio.to_thread(plane.exit_code) == 0, plane.said()
+        assert time.monotonic() - began < 2
+
+
+@story
+async def test_a_second_signal_kills_what_is_loading() -> None:
+    loading = serve("a", Script(ignore_sigterm=True, listen_after=60), ready_timeout="2m", **STUBBORN)
+    with running(loading) as plane:
+        async with Talk(plane, "a", "never", stream=True):
+            await until(lambda: plane.processes(), "it is started")
+            plane.signal(signal.SIGTERM)
+            await until(lambda: not _listens(plane), "the first signal is noticed")
+            began = time.monotonic()
+            plane.signal(signal.SIGTERM)
+            assert await asyncio.to_thread(plane.exit_code) == 0, plane.said()
+            assert time.monotonic() - began < 2
+
+
+@story
+async def test_a_second_signal_does_not_touch_serves_that_are_left_running() -> None:
+    with running(serve("a", Script(ignore_sigterm=True), **STUBBORN), started=False) as plane:
+        plane.start("--config", str(plane.config), "--leave-running")
+        async with Talk(plane, "a", "script: gap=0.02 tokens=5000", stream=True) as stream:
+            await stream.event()
+            pid = plane.serve("a")["pid"]
+            plane.signal(signal.SIGTERM)
+            await until(lambda: not _listens(plane), "the first signal is noticed")
+            plane.signal(signal.SIGTERM)
+            assert await asyncio.to_thread(plane.exit_code) == 0
+        assert list(plane.processes()) == [pid]
+        os.kill(pid, signal.SIGKILL)
+        for record in plane.state.glob("serves/*.json"):
+            record.unlink()
+
+
 def _listens(plane: Plane) -> bool:
     try:
         return bool(plane.ask("GET", "/healthz")[1]["status"] == "ok")

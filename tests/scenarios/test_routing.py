@@ -163,7 +163,11 @@ ALIASES = '[alias]\nquick = "auto"\nplanner = "auto:planning"\n'
 
 
 def test_an_alias_of_a_task_is_listed_permitted_and_routed_by_its_own_name_until_a_reload_takes_it() -> None:
-    words = {"K_ALL": "sk-all", "K_AUTO": "sk-auto", "K_PLANNER": "sk-planner"}
+    words = {
+        "K_ALL": "sk-all-of-16-letters",
+        "K_AUTO": "sk-auto-of-16-letters",
+        "K_PLANNER": "sk-planner-of-16-letters",
+    }
     both = serve("spark", slot=None), serve("ember", slot=None)
     parts = *both, CLOUDY, TIERS.format(router=""), ALIASES
     with running(*parts, environment=words, front_door=KEYS) as plane:

@@ -18,7 +18,7 @@ from stoker.testing.script import Script
 ASKED, WRONG, RIGHT = "zanzibar-4711", "the answer is quagga-7781", "please-let-it-pass-5512"
 SHADOW = '[router.shadow]\nrate = 1\njudge = "judge"'
 DOOR = 'keys = [{ name = "open", value = "env:K_OPEN" }, { name = "here", value = "env:K_HERE", cloud = false }]'
-KEYS = {"K_OPEN": "key-open-1", "K_HERE": "key-here-2"}
+KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters"}
 
 
 def says(text: str, **more: str) -> dict[str, Any]:

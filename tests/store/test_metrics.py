@@ -234,7 +234,7 @@ STATUS: dict[str, object] = {
         {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0},
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
     ],
-    "decisions": {"kept": 7, "dropped": 4},
+    "decisions": {"kept": 7, "dropped": 4, "unrecorded": 5},
     "routing": {"tiers": [{"tier": "cheap", "circuit": "half-open"}, {"tier": "dear", "circuit": "closed"}]},
     "vram_used_bytes": 123,
     "ram_used_bytes": 456,
@@ -255,6 +255,7 @@ def full() -> Metrics:
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")
+    metrics.observe_refusal("wrong_key", "loopback")
     metrics.routed.clouds = (Cost(3.0, 15.0),)
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
     metrics.routed.graded_one("chat", "cheap", "pass")

@@ -118,7 +118,7 @@ class Control:
         return _typed(answer.get("decisions"), list[Decision])
 
     def decision(self, request_id: str) -> Decision:
-        answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe='')}")
+        answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
         return _typed(answer.get("decision"), Decision)
 
     def _ask(self, method: str, path: str, body: object, timeout: float | None) -> dict[str, Any]:

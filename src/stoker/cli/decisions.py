@@ -160,8 +160,8 @@ def _one(place: Place, request_id: str) -> Decision:
         found = None
     if found is None:
         raise Refused(
-            f"no request '{request_id}' is recorded under {place.state}: it is too old, or another Stoker served it; "
-            "the newest: stoker decisions",
+            f"no request '{request_id}' is recorded under {place.state}: it is too old, another Stoker served it, "
+            "or it is one of many like refusals, which are only counted; the newest: stoker decisions",
             code="unknown_request",
             status=404,
         )

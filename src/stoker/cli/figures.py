@@ -1,4 +1,7 @@
-"""Seconds, sizes and dates as people read them. None is unknown and prints as a dash, never as 0."""
+"""Seconds, sizes and dates as people read them. None is unknown and prints as a dash, never as 0.
+
+So does a time below 0: the clock was set back in between, and nobody knows how long it was.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ UNKNOWN = "-"
 
 def seconds(value: float | None) -> str:
     """`120 ms`, `4.2 s`, `3m 05s`, `2h 10m`."""
-    if value is None:
+    if value is None or value < 0:
         return UNKNOWN
     if value < 0.9995:
         return f"{value * 1000:.0f} ms"

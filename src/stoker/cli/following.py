@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stoker.cli import figures
 from stoker.cli.failure import NotRunning, Unreadable
+from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
     from stoker.cli.control import Control
@@ -67,10 +68,11 @@ def line(decision: Decision) -> str:
     task = "" if routed is None else f"  {_route(decision)}"
     why = f" ({decision.reason})" if decision.reason else ""
     tokens = f"{figures.number(decision.input_tokens)} in, {figures.number(decision.output_tokens)} out"
-    return (
+    told = (
         f"{figures.moment(decision.at)}  {decision.id:<24}  {asked:<28}  {decision.status or figures.UNKNOWN!s:<3}  "
         f"{decision.outcome + why:<15}  {figures.seconds(decision.latency):>8}  {tokens}{task}"
-    ).rstrip()
+    )
+    return one_line(told.rstrip())
 
 
 def _route(decision: Decision) -> str:

@@ -215,11 +215,11 @@ def logs(
         terminal.emit({"serve": path.stem, "path": str(path), "lines": last})
         return
     for line in last:
-        terminal.say(line)
+        terminal.say_log(line)
     if follow:
         try:
             for text in tail.follow(path, end):
-                typer.echo(text, nl=False)
+                terminal.say_log(text, end="")
         except KeyboardInterrupt:
             return  # how one ends a log that is followed
 

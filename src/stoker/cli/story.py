@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.cli import figures
 from stoker.domain.decision import Decision
+from stoker.domain.printable import one_line
 
 OUTCOMES = {
     "open": "still open, or the process ended before it was sealed",
@@ -36,10 +37,11 @@ def tell(decision: Decision) -> str:
         ("whole reply", _after(decision.latency)),
         ("tokens", _tokens(decision)),
         ("outcome", _outcome(decision)),
+        *_like_it(decision),
         ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: bytes passed as they came"),
     ]
-    lines = [f"  {name:<12} {words}".rstrip() for name, words in facts]
-    return "\n".join([f"request {decision.id}", *lines])
+    lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
+    return "\n".join([f"request {one_line(decision.id)}", *lines])
 
 
 def _candidates(decision: Decision) -> list[tuple[str, str]]:
@@ -72,6 +74,12 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     if routed.graded:
         told.append(("graded", routed.graded))
     return told
+
+
+def _like_it(decision: Decision) -> list[tuple[str, str]]:
+    if not decision.unrecorded:
+        return []
+    return [("", f"{decision.unrecorded} more like it came before, which have no record of their own")]
 
 
 def _after(value: float | None) -> str:

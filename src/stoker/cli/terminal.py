@@ -2,6 +2,9 @@
 
 Results go to stdout, everything said beside them to stderr, so that `--json` and pipes stay clean. Colours
 only on a terminal, and never with NO_COLOR.
+
+Whatever is printed goes through here, and no name, error or log of somebody else commands the terminal: control
+characters and marks that turn text around are written as `\\u001b`.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
+
+from stoker.domain.printable import one_line, printable, without_colours
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,17 +36,23 @@ _PIPE_WIDTH = 400
 
 def say(text: str = "") -> None:
     """A result, or a part of one, on stdout."""
-    typer.echo(text)
+    typer.echo(printable(text))
 
 
 def note(text: str) -> None:
     """Something beside the result, on stderr."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
+
+
+def say_log(text: str, end: str = "\n") -> None:
+    """What an engine wrote, on stdout: without its colours, and each redrawing of a progress bar as a line."""
+    lines = without_colours(text).replace("\r\n", "\n").replace("\r", "\n")
+    typer.echo(printable(lines) + end, nl=False)
 
 
 def emit(document: object) -> None:
     """The result for programs: one JSON document on stdout."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    typer.echo(printable(json.dumps(document, indent=2, ensure_ascii=False)))
 
 
 def is_live(stderr: bool = False) -> bool:
@@ -52,15 +63,24 @@ def is_live(stderr: bool = False) -> bool:
 
 def console(stderr: bool = False) -> Console:
     """A rich console for stdout or stderr; it heeds NO_COLOR by itself."""
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Escaping(Console):
+        """Text is escaped as the last thing before it is drawn; rich's own commands (`control`) are not text."""
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     live = is_live(stderr)
-    return Console(
+    return Escaping(
         stderr=stderr,
         force_terminal=live,
         width=None if live else _PIPE_WIDTH,
         highlight=False,
         markup=False,
+        emoji=False,
     )
 
 
@@ -68,7 +88,7 @@ def styled(text: str) -> Text:
     """A word in the colour that it has everywhere."""
     from rich.text import Text
 
-    return Text(text, style=_STYLES.get(text, ""))
+    return Text(one_line(text), style=_STYLES.get(text, ""))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
@@ -80,7 +100,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence
     for column in columns:
         drawn.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+        drawn.add_row(*(styled(cell) for cell in row))
     out = console()
     with out.capture() as captured:
         out.print(drawn)

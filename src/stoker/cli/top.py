@@ -10,6 +10,7 @@ import typer
 from stoker.cli import figures, options, terminal
 from stoker.cli.failure import UsageError
 from stoker.cli.place import find_place
+from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -181,7 +182,7 @@ def _held(serve: ServeStatus) -> str:
 def _event(event: Event) -> Text:
     text = terminal.styled(event.kind)
     text.pad_right(max(0, 10 - len(event.kind)))
-    text.append(f" {event.serve}: {event.text}" if event.serve else f" {event.text}")
+    text.append(one_line(f" {event.serve}: {event.text}" if event.serve else f" {event.text}"))
     moment = figures.moment(event.at)[11:]
     line = terminal.styled(f"{moment}  ")
     line.append_text(text)

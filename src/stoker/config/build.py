@@ -17,7 +17,7 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.positions import Path as KeyPath
 from stoker.config.router import build_router
 from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
-from stoker.config.secrets import read_secret
+from stoker.config.secrets import key_weakness, read_secret
 from stoker.config.translation import build_translation
 from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
@@ -50,6 +50,9 @@ def read_secrets(doc: Document, file: File, entries: list[Entry], directory: Pat
             secrets[path] = read_secret(source, directory)
         except ValueError as error:
             doc.problem(path, str(error))
+    for path, secret in secrets.items():
+        if path[0] == "front_door" and (weakness := key_weakness(secret)):
+            doc.problem(path, f"the key {weakness}")
     _check_same(doc, secrets)
     return secrets
 

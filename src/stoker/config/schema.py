@@ -55,7 +55,9 @@ class KeyTable(Section):
     """A caller's key."""
 
     name: Name | None = setting(None, "Required. What logs, metrics and decisions call this key.")
-    value: Text | None = setting(None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file.")
+    value: Text | None = setting(
+        None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file. At least 16 characters."
+    )
     scope: ScopeWord = setting("inference", "What it may do; each word includes the ones before it.")
     max_active: Count | None = setting(None, "Requests that it may have in flight; no bound of its own if left out.")
     models: list[Text] = setting(["*"], 'Names that it may ask for and sees listed; `"*"` is all of them.')
@@ -87,7 +89,7 @@ class FrontDoorTable(Section):
         [], "Values of the `Host` header, without port, to accept beside loopback names."
     )
     allowed_origins: list[Origin] = setting(
-        [], 'Browser origins to accept beside our own: `"https://chat.example.com"`.'
+        [], 'Origins whose web pages may use the API: `"https://chat.example.com"`.'
     )
     legacy: LegacyWord = setting(
         "answer", "Requests of Ollama's API: `answer`, or `refuse` with what to use instead. Each is counted."

@@ -12,6 +12,8 @@ from stoker.domain.serve import Secret
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MOST = 8192
+SHORTEST_KEY = 16
+"""Characters. What is shorter can be guessed: `openssl rand -hex 32` gives 64."""
 
 
 def read_secret(source: str, directory: Path, environment: Mapping[str, str] | None = None) -> Secret:
@@ -34,6 +36,19 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
     if not value.isascii() or not value.isprintable() or value != value.strip():
         raise ValueError(f"what {source} holds is no key: it must be one line of printable ASCII without outer blanks")
     return Secret(value, source)
+
+
+def key_weakness(secret: Secret) -> str:
+    """Why a caller's key cannot be used, and what to type; empty: it can."""
+    length = len(secret.reveal())
+    if length >= SHORTEST_KEY:
+        return ""
+    scheme, _, place = secret.source.partition(":")
+    where = f"the variable {place}" if scheme == "env" else f"the file {place}"
+    return (
+        f"has {length} characters, which can be guessed; at least {SHORTEST_KEY} are needed: make a new one with "
+        f"`openssl rand -hex 32`, put it into {where}, and give it to the clients that use this one"
+    )
 
 
 def _from_file(path: Path) -> str:

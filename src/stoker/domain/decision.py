@@ -80,3 +80,5 @@ class Decision(msgspec.Struct):
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
     routed: Routed | None = None
     """None: the request named its model."""
+    unrecorded: int = 0
+    """Requests with the same key that were refused for the same reason before it, and have no record of their own."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class StokerError(Exception):
     """Anything that Stoker tells a caller.
@@ -11,6 +13,7 @@ class StokerError(Exception):
     message      one or two sentences: what, where, what to do next; no content, no secret
     retry_after  seconds; sent as Retry-After when given
     param        the request field at fault, if any
+    headers      what the reply's head says beside that: `Allow`, `Accept-Encoding`
     """
 
     status = 500
@@ -24,6 +27,7 @@ class StokerError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         param: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -31,6 +35,7 @@ class StokerError(Exception):
         self.status = status or type(self).status
         self.retry_after = retry_after
         self.param = param
+        self.headers = headers or {}
 
 
 class ClientError(StokerError):

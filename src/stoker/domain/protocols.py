@@ -80,6 +80,11 @@ class Fleet(Protocol):
     async def close(self, leave_running: bool) -> None:
         """Give up everything: stop all serves, or leave them to the next control plane."""
 
+    def hurry(self, leave_running: bool) -> None:
+        """Whoever waits will wait no longer: what is being stopped, and what `close` would stop, is killed now. Every
+        stop from here on is without grace, saves nothing and does not wait for memory.
+        """
+
 
 class Leases(Protocol):
     """Who may use a serve now. The conductor is one. Hold leases through `exchange.leasing`."""

@@ -260,6 +260,12 @@ class Conductor:
         finally:
             self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
 
+    def hurry(self, leave_running: bool) -> None:
+        """The end is to come now: streams are cut, and what `close` would stop is killed."""
+        self._closing = True
+        self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
+        self._fleet.hurry(leave_running)
+
     async def close(self, leave_running: bool) -> None:
         """After `drain`: give up swaps under way and the fleet."""
         if self._timer is not None:

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,6 +45,7 @@ from stoker.fleet.warm.keeper import Keeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
+Found = TypeVar("Found")
 LOOK_LIMIT = 2.0
 """Seconds that a look at who holds what may take before a stop."""
 
@@ -97,6 +99,9 @@ class Keeping:
         self._failures: dict[str, str] = {}
         self._weighing: set[asyncio.Task[None]] = set()
         self._is_closed = False
+        self._is_hurried = False
+        self._patient: set[asyncio.Task[Any]] = set()
+        """What is waited for only while nobody is in a hurry."""
         self._adopted = asyncio.Event()
         """Clear while `adopt` looks: what it finds must not be started a second time."""
         self._adopted.set()
@@ -241,16 +246,30 @@ class Keeping:
             try:
                 with contextlib.suppress(TimeoutError):  # a driver that hangs keeps nobody alive
                     async with asyncio.timeout(LOOK_LIMIT):
-                        before = await self._scales.before()
+                        before = await self._patiently(self._scales.before())
             finally:  # whoever cancels: it ends
-                await held.unit.end(grace)
+                await held.unit.end(0.0 if self._is_hurried else grace)
             if before is not None:
-                await self._scales.until_free(held.serve.name, pids, before)
+                await self._patiently(self._scales.until_free(held.serve.name, pids, before))
             return
         watch, held.watch = held.watch, None
         self._gone(held)
         if watch is not None:
             await watch.close()
+
+    async def _patiently(self, work: Coroutine[Any, Any, Found]) -> Found | None:
+        """What `work` gives; None where there is no time for it, or no more."""
+        if self._is_hurried:
+            work.close()
+            return None
+        task = asyncio.get_running_loop().create_task(work)
+        self._patient.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._patient.discard(task)
+            task.cancel()  # we were cancelled; one that is done does not mind
+        return None if task.cancelled() else task.result()
 
     def _gone(self, held: Held) -> None:
         """Nothing is left of it."""

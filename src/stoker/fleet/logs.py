@@ -8,8 +8,10 @@ land at its new end). What is written between the copy and the cut is lost.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,9 +24,20 @@ def log_path(directory: str, name: str) -> Path:
 
 
 def open_log(path: Path) -> int:
-    """A file descriptor to append to, 0600; the directory is made 0700 if it is missing. Raises OSError."""
+    """A file descriptor to append to, 0600; the directory is made 0700 if it is missing.
+
+    Raises OSError, also for a file or a link that somebody else put there, or may write.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    if path.is_symlink() and os.lstat(path).st_uid not in (0, os.geteuid()):
+        raise PermissionError(errno.EPERM, f"it is a link that user {os.lstat(path).st_uid} made: remove it", str(path))
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        os.close(handle)
+        text = f"it belongs to user {found.st_uid}" if found.st_uid != os.geteuid() else "other users can write into it"
+        raise PermissionError(errno.EPERM, f"{text}: remove it, or take that away", str(path))
+    return handle
 
 
 def rotate_if_full(path: Path, limit: int) -> bool:
@@ -36,7 +49,8 @@ def rotate_if_full(path: Path, limit: int) -> bool:
     if size <= limit:
         return False
     draft = path.with_name(f"{path.name}.1.part")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    draft.unlink(missing_ok=True)  # of a rotation that a crash broke off; or something else, which is not followed
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as old, path.open("rb") as full:
         full.seek(size - limit)
         left = limit

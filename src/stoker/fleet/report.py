@@ -100,7 +100,7 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "max_active": serve.max_active,
         "pid": running.pid if running is not None else None,
         "port": running.target.port if running is not None else None,
-        "uptime": round(time.time() - running.started_at, 3) if running is not None else None,
+        "uptime": round(max(0.0, time.time() - running.started_at), 3) if running is not None else None,
         "swap_seconds": round(limits.swap_time, 3),
         "swap_seconds_assumed": limits.assumed,
         "memory": serve.memory,

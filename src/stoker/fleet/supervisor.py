@@ -79,7 +79,7 @@ class Supervisor(Keeping):
 
     async def _save_and_stop(self, held: Held, grace: float) -> None:
         try:
-            if held.state is State.READY:
+            if held.state is State.READY and not self._is_hurried:
                 await self.conversations.save(held.serve.name)
         finally:  # whoever cancels: it ends
             await self._stop(held, grace)
@@ -280,6 +280,22 @@ class Supervisor(Keeping):
             return f"it {failure}"
         return ""
 
+    def hurry(self, leave_running: bool) -> None:
+        """See `Fleet.hurry`."""
+        self._is_hurried = True
+        for task in self._patient:
+            task.cancel()
+        for held in list(self._held.values()):
+            if held.unit is None or self._stays(held, leave_running):
+                continue
+            held.happen(Event.STOP_ASKED)
+            held.ended.set()
+            held.unit.begin_end(0.0)
+
+    def _stays(self, held: Held, leave_running: bool) -> bool:
+        can_stay = leave_running and held.unit is not None and not held.serve.die_with_parent
+        return can_stay and held.state is State.READY
+
     async def close(self, leave_running: bool) -> None:
         """See `Fleet.close`. Serves that die with their parent are stopped in any case. Twice: nothing.
 
@@ -288,8 +304,7 @@ class Supervisor(Keeping):
         self._is_closed = True
         stopping = []
         for held in list(self._held.values()):
-            stays = leave_running and held.unit is not None and not held.serve.die_with_parent
-            if stays and held.state is State.READY:
+            if self._stays(held, leave_running):
                 self._release(held)
             else:
                 stopping.append(self._save_and_stop(held, held.serve.stop_grace))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ import msgspec
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.store.database import VERSION
+from stoker.store.refused import Refused
 from stoker.store.writer import BATCH, Writer
 
 QUEUE = 4096
@@ -34,18 +37,22 @@ class Statistics:
     dropped: int
     """Will never be in the file: the queue was full, or the log was closed."""
     failed: int
+    unrecorded: int = 0
+    """Refusals that are only counted: see `store.refused`."""
 
 
 class DecisionLog:
-    """Implements `domain.protocols.Store` over one SQLite file with room for the newest `limit` records.
+    """Implements `domain.protocols.Store` over one SQLite file with room for the newest `limit` records. A flood of
+    refusals is summed up in a few of them: see `store.refused`.
 
     A record is on disk 0.5 s after `record`, so a crash loses at most the last second. Until then, and for the
     newest few thousand, memory answers. The constructor touches no file: the writer thread does, and a disk that
     does not play along is its problem alone (logged, counted, retried). A record is never changed after `record`.
     """
 
-    def __init__(self, path: Path, limit: int) -> None:
+    def __init__(self, path: Path, limit: int, now: Callable[[], float] = time.monotonic) -> None:
         self._path = path
+        self._refused = Refused(now)
         self._pending: deque[Decision] = deque()
         # The ring holds more than can be unsaved: a record is in one of ring and file at any time.
         self._ring: deque[Decision] = deque(maxlen=QUEUE + BATCH)
@@ -58,6 +65,8 @@ class DecisionLog:
 
     def record(self, decision: Decision) -> None:
         """Keep a sealed decision. No lock, no system call, never blocks; call it from one thread."""
+        if not self._refused.keeps(decision):
+            return
         self._ring.append(decision)
         if len(self._pending) < self._room:
             self._pending.append(decision)
@@ -83,7 +92,8 @@ class DecisionLog:
 
     def statistics(self) -> Statistics:
         writer = self._writer
-        return Statistics(writer.kept, writer.written, self._dropped + writer.discarded, writer.failed)
+        dropped = self._dropped + writer.discarded
+        return Statistics(writer.kept, writer.written, dropped, writer.failed, self._refused.unrecorded)
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and close the file. Blocks at most `timeout` seconds; what then remains is reported."""

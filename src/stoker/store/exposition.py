@@ -68,6 +68,13 @@ class _Scrape(Collector):
             ("key", "endpoint", "answer"),
             legacy,
         )
+        refusals = list(self._metrics.refusals.items())
+        yield counter(
+            "stoker_front_door_refusals",
+            "Requests refused at the front door: no or a wrong key, a foreign page or host, no such path.",
+            ("reason", "origin"),
+            refusals,
+        )
         errors = list(self._metrics.errors.items())
         yield counter(
             "stoker_errors",
@@ -145,6 +152,14 @@ class _Scrape(Collector):
         dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
         if dropped is not None:
             yield counter("stoker_decisions_dropped", "Decision records that were not kept.", (), [((), dropped)])
+        unrecorded = number(decisions.get("unrecorded")) if isinstance(decisions, Mapping) else None
+        if unrecorded is not None:
+            yield counter(
+                "stoker_decisions_unrecorded",
+                "Refusals like others before them, which have no decision record.",
+                (),
+                [((), unrecorded)],
+            )
         version = self._status.get("version")
         if isinstance(version, str):
             yield gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])

@@ -56,6 +56,7 @@ class Metrics:
         self.phase_seconds: dict[str, Histogram] = {}
         self.load_failures: dict[str, int] = {}
         self.legacy: dict[tuple[str, str, str], int] = {}
+        self.refusals: dict[tuple[str, str], int] = {}
         self.routed = RoutedCounts()
 
     def observe(self, decision: Decision) -> None:
@@ -118,6 +119,11 @@ class Metrics:
         """Count a request of an older API. `answer`: `answered` or `refused`."""
         cell = (self._names.label(key or labels.NONE), path, answer)
         self.legacy[cell] = self.legacy.get(cell, 0) + 1
+
+    def observe_refusal(self, reason: str, origin: str) -> None:
+        """Count a request that came no further than the front door. `origin`: `loopback`, `private`, `public`, ..."""
+        cell = (self._codes.label(reason), origin)
+        self.refusals[cell] = self.refusals.get(cell, 0) + 1
 
     def totals(self, serve: str) -> dict[str, int | float | None]:
         """Requests and output tokens of one serve so far, and tokens per second of its last streamed reply."""

@@ -17,11 +17,16 @@ def unusable(message: str) -> StokerError:
 
 
 def make_directory(path: Path, other: str) -> None:
-    """Create `path` 0700, or accept it as it is if only this user can write into it.
+    """Create `path` 0700, or accept it as it is if only this user can write into it, and nobody else chose where it is.
 
     `other` completes "or ..." in the message: how to use another place. Raises StokerError `state_unusable`.
     """
+    path = Path(os.path.abspath(path))
     try:
+        for place in (path, *path.parents):
+            if place.is_symlink() and (owner := os.lstat(place).st_uid) not in (0, os.geteuid()):
+                text = f"{place} is a link that user {owner} made: remove it, or {other}"
+                raise unusable(f"the directory {path} cannot be used: {text}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
         found = os.stat(path)

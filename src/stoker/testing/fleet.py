@@ -89,6 +89,9 @@ class FakeFleet:
             for name in list(self.alive):
                 await self.stop(name, 0)
 
+    def hurry(self, leave_running: bool) -> None:
+        self.journal.append("hurry")
+
     def die(self, name: str, detail: str = "signal 9") -> None:
         """The serve ends by itself."""
         self.journal.append(f"died {name}")

@@ -9,7 +9,7 @@ import pytest
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve, Translation
-from stoker.request.accept.door import MAX_WELCOME, Caller, Door, require
+from stoker.request.accept.door import MAX_WELCOME, BadKey, Caller, Door, refuse_repeated, require
 
 LOCAL = {b"host": b"localhost:8000"}
 
@@ -111,7 +111,10 @@ def test_the_host_is_checked_before_the_key() -> None:
 
 @pytest.mark.parametrize(
     "headers", [{b"authorization": b"Bearer k-1"}, {b"authorization": b"bearer  k-1 "}, {b"x-api-key": b"k-1"},
-                {b"authorization": b"Basic zzz", b"x-api-key": b"k-1"}],
+                {b"authorization": b"Basic zzz", b"x-api-key": b"k-1"},
+                {b"authorization": b"Bearer ", b"x-api-key": b"k-1"},
+                {b"authorization": b"Bearer", b"x-api-key": b"k-1"},
+                {b"authorization": b"", b"x-api-key": b"k-1"}],
 )  # fmt: skip
 def test_a_key_is_taken_from_either_header(headers: dict[bytes, bytes]) -> None:
     assert door(key("other", "k-2"), key()).admit({**LOCAL, **headers}, False).key.name == "team"
@@ -123,6 +126,29 @@ def test_a_wrong_key_is_401_and_is_not_repeated(given: str) -> None:
     assert (error.status, error.code) == (401, "bad_key")
     assert "k-1" not in error.message
     assert not given or given in ("Bearer", "k-") or given not in error.message
+
+
+def test_a_wrong_bearer_is_not_made_good_by_the_other_header() -> None:
+    assert refused(door(key()), authorization="Bearer wrong", x_api_key="k-1").status == 401
+
+
+@pytest.mark.parametrize(("given", "begins"), [("", ""), ("abcdefgh", "abcd"), ("ab", "ab")])
+def test_of_a_wrong_key_four_characters_are_known_for_the_log(given: str, begins: str) -> None:
+    error = refused(door(key()), x_api_key=given)
+    assert isinstance(error, BadKey)
+    assert (error.begins, error.reason) == (begins, "wrong_key" if begins else "missing_key")
+
+
+@pytest.mark.parametrize(
+    "name", ["authorization", "x-api-key", "host", "content-type", "content-encoding", "origin", "sec-fetch-site"]
+)
+def test_a_header_that_something_is_decided_by_may_be_there_once(name: str) -> None:
+    once = [(b"accept", b"a"), (b"accept", b"b"), (name.encode(), b"x")]
+    refuse_repeated(once)
+    with pytest.raises(ClientError) as caught:
+        refuse_repeated([*once, (name.encode(), b"x")])
+    assert (caught.value.status, caught.value.code) == (400, "repeated_header")
+    assert name in caught.value.message
 
 
 def test_a_missing_key_says_how_to_send_one() -> None:

@@ -186,6 +186,9 @@ class WireProtocol(asyncio.Protocol):
         if self._next:
             self.loop.call_soon(self._start)
 
+    def stop_reading(self) -> None:
+        self._read(False)
+
     def _start(self) -> None:
         if self._running is not None or not self._next or self.is_paused or self.transport.is_closing():
             return  # who does not take its replies gets no more of them

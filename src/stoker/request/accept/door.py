@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve
+from stoker.request.accept.pages import Pages
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN = Key("", Secret("", ""), Scope.ADMIN)
@@ -18,6 +19,28 @@ LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
 
 MAX_WELCOME = 64
 """Spellings of Host that are remembered: where any address is one of ours, a caller could think of ever new ones."""
+
+ONCE = (
+    b"host", b"authorization", b"x-api-key", b"content-type", b"content-encoding", b"origin", b"sec-fetch-site",
+    b"access-control-request-method", b"access-control-request-headers",
+)  # fmt: skip
+"""Headers that something is decided by: two of one kind are read differently by different readers."""
+
+
+class BadKey(ClientError):
+    """No key, or a wrong one. `begins`: its first four characters, for the log; empty: there was none."""
+
+    status = 401
+    code = "bad_key"
+
+    def __init__(self, begins: str) -> None:
+        what = "is wrong" if begins else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+        super().__init__(f"the API key {what}")
+        self.begins = begins
+
+    @property
+    def reason(self) -> str:
+        return "wrong_key" if self.begins else "missing_key"
 
 
 class Caller:
@@ -65,7 +88,7 @@ class Door:
         if front_door.host not in ("0.0.0.0", "::"):
             self._hosts.add(front_door.host.lower())
         self._hosts |= {f"[{name}]" for name in self._hosts if ":" in name and "[" not in name}
-        self._origins = {origin.lower() for origin in front_door.allowed_origins}
+        self.pages = Pages(front_door.allowed_origins)
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
         self._welcome: set[bytes] = set()
@@ -76,14 +99,14 @@ class Door:
         return self._asks
 
     def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
-        """The caller behind a request. Raises ClientError 401 (no or wrong key) or 403 (foreign Host or Origin).
+        """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
 
         Host and Origin are checked even where no key is: a page in a browser on this machine must not reach a keyless
         loopback, by its own origin or by a name that was rebound to 127.0.0.1.
         """
         if is_local:
             return self._local
-        self._check_host(headers)
+        self.check_page(headers)
         if not self._asks:
             return self._open
         presented = _presented(headers)
@@ -92,11 +115,11 @@ class Door:
             if hmac.compare_digest(value, presented) and value:
                 found = caller
         if found is None:
-            what = "is wrong" if presented else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
-            raise ClientError(f"the API key {what}", code="bad_key", status=401)
+            raise BadKey(presented[:4].decode("latin-1"))
         return found
 
-    def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
+    def check_page(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raises ClientError 403: the Host is none of ours, or a web page of another origin asks."""
         given = headers.get(b"host", b"")
         if given not in self._welcome:
             host = _name(given.decode("latin-1"))
@@ -107,8 +130,8 @@ class Door:
                 self._welcome.add(given)
         origin = headers.get(b"origin")
         if origin is not None:
-            text = origin.decode("latin-1").lower()
-            if text.partition("://")[2] != given.decode("latin-1").lower() and text not in self._origins:
+            is_own = origin.lower().partition(b"://")[2] == given.lower()
+            if not is_own and not self.pages.allows(origin):
                 message = "requests from pages of another origin are refused: see front_door.allowed_origins"
                 raise ClientError(message, code="foreign_origin", status=403)
 
@@ -129,11 +152,20 @@ def require(caller: Caller, scope: Scope) -> None:
         raise ClientError(text, code="scope", status=403)
 
 
+def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises ClientError 400 where a header that something is decided by is there twice."""
+    names = [name for name, _ in given]
+    for name in ONCE:
+        if names.count(name) > 1:
+            text = f"the header '{name.decode()}' is there {names.count(name)} times: send it once"
+            raise ClientError(text, code="repeated_header")
+
+
 def _presented(headers: Mapping[bytes, bytes]) -> bytes:
-    bearer = headers.get(b"authorization", b"")
-    if bearer[:7].lower() == b"bearer ":
-        return bearer[7:].strip()
-    return headers.get(b"x-api-key", b"").strip()
+    """The bearer; where that is none, or empty, the other header's key."""
+    scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+    key = bearer.strip() if scheme.lower() == b"bearer" else b""
+    return key or headers.get(b"x-api-key", b"").strip()
 
 
 def _name(host: str) -> str:

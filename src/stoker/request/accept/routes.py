@@ -1,9 +1,14 @@
-"""What a path means. Matched after exactly one percent-decode; `..`, `//` and encoded slashes are refused."""
+"""What a path means. It is matched as it was sent: a proxy in front of Stoker that has rules for `/admin` or `/status`
+must not read another path than we do. The API's own paths may be spelt with encoded letters, and the id after
+`/v1/models/` is percent-decoded, once.
+"""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError
@@ -30,8 +35,13 @@ class Route(NamedTuple):
     rest: str = ""
     methods: tuple[str, ...] = ()
     """Empty: any."""
+    acts: bool = False
+    """It may load a model, take a place of a serve or change something: no web page of somebody else may ask for it."""
 
 
+_API = (Kind.INFERENCE, Kind.MODELS, Kind.OLLAMA)
+_UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
+"""Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
 _PLAIN = {
     "/healthz": Route(Kind.HEALTH, methods=_GET),
@@ -44,9 +54,13 @@ _PLAIN = {
     "/api/ps": Route(Kind.OLLAMA, rest="/api/ps", methods=_GET),
     "/api/version": Route(Kind.OLLAMA, rest="/api/version", methods=_GET),
     "/api/show": Route(Kind.OLLAMA, rest="/api/show", methods=("POST",)),
-    **{path: Route(Kind.INFERENCE, endpoint, methods=("POST",)) for path, endpoint in ENDPOINTS.items()},
+    **{path: Route(Kind.INFERENCE, endpoint, methods=("POST",), acts=True) for path, endpoint in ENDPOINTS.items()},
 }
-_TREES = {"/upstream/": Route(Kind.UPSTREAM), "/admin/": Route(Kind.ADMIN), "/v1/models/": _PLAIN["/v1/models"]}
+_TREES = {
+    "/upstream/": Route(Kind.UPSTREAM, acts=True),
+    "/admin/": Route(Kind.ADMIN, acts=True),
+    "/v1/models/": _PLAIN["/v1/models"],
+}
 
 
 class Routes:
@@ -60,44 +74,57 @@ class Routes:
                 if path.startswith(("/v1/", "/api/")):
                     self._table[prefix + path] = route
 
-    def match(self, method: str, path: str, raw_path: bytes) -> Route:
-        """`path` was percent-decoded once. Raises ClientError 404, 405, or 400 for a path that hides something.
+    def match(self, method: str, path: str) -> Route:
+        """`path` as it was sent. Raises ClientError 404, 405, or 400 for a path that hides something.
 
         1. in the table as it stands (the usual case)
-        2. in the table without its trailing slash
+        2. in the table without its trailing slash; a path of the API also with its letters decoded
         3. below /upstream/, /admin/ or /v1/models/ (also with a prefix, for the last)
         """
         route = self._table.get(path)
         if route is None:
-            route = self._table.get(path.rstrip("/")) or self._below(path, raw_path)
+            route = self._respelt(path) or self._below(path)
         if route is None:
             raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
         if route.methods and method not in route.methods:
             text = f"{method} is not for {path[:200]!r}: use {route.methods[0]}"
-            raise ClientError(text, code="wrong_method", status=405)
+            raise wrong_method(text, *route.methods)
         return route
 
     def dialect(self, path: str) -> Dialect | None:
         """In which dialect to refuse a request for this path."""
-        route = self._table.get(path.rstrip("/"))
+        route = self._respelt(path)
         return route.endpoint.dialect if route is not None and route.endpoint is not None else None
 
-    def _below(self, path: str, raw_path: bytes) -> Route | None:
+    def _respelt(self, path: str) -> Route | None:
+        path = path.rstrip("/")
+        if "%" not in path:
+            return self._table.get(path)
+        route = self._table.get(_UNRESERVED.sub(lambda found: unquote(found.group()), path))
+        return route if route is not None and route.kind in _API else None
+
+    def _below(self, path: str) -> Route | None:
         for prefix in self._prefixes:
             if path.startswith(prefix + "/v1/models/"):
                 path = path[len(prefix) :]
         for tree, route in _TREES.items():
             if path.startswith(tree):
-                if route.kind is Kind.UPSTREAM:
-                    refuse_hidden(path, raw_path)
-                return route._replace(rest=path[len(tree) :].rstrip("/"))
+                rest = path[len(tree) :].rstrip("/")
+                if route.kind is Kind.MODELS:
+                    return route._replace(rest=unquote(rest))
+                refuse_hidden(path)
+                return route._replace(rest=rest)
         return None
 
 
-def refuse_hidden(path: str, raw_path: bytes) -> None:
+def wrong_method(text: str, *allowed: str) -> ClientError:
+    return ClientError(text, code="wrong_method", status=405, headers={"allow": ", ".join(allowed)})
+
+
+def refuse_hidden(path: str) -> None:
     """Raises ClientError 400 for a path that two readers could understand differently."""
-    lowered = raw_path.lower()
-    hides = b"%2f" in lowered or b"%5c" in lowered or b"%25" in lowered or b"\\" in raw_path or b"%00" in lowered
-    if hides or "//" in path or any(part in (".", "..") for part in path.split("/")):
-        text = "the path has '..', '//', a backslash or an encoded slash in it"
+    if "%" in path or "\\" in path or "//" in path or any(part in (".", "..") for part in path.split("/")):
+        text = (
+            "the path has '..', '//', a backslash or a percent sign in it: nothing below /admin and /upstream needs one"
+        )
         raise ClientError(text, code="bad_path", status=400)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http
-import urllib.parse
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -34,6 +33,8 @@ class Connection(Protocol):
     outbox: Outbox
     is_local: bool
     is_paused: bool
+
+    def stop_reading(self) -> None: ...
 
     def on_replied(self, wire: Wire) -> None: ...
 
@@ -67,8 +68,8 @@ class Wire:
         """The headers as they came, names in lower case."""
         self.headers = dict(given)
         self.raw_path, self.query = _target(url)
-        path = self.raw_path.decode("ascii")
-        self.path = urllib.parse.unquote(path) if "%" in path else path
+        self.path = self.raw_path.decode("ascii")
+        """As it was sent: nothing is decoded before it is known what the path means."""
         self.pieces: list[bytes] = []
         """The body so far."""
         self._gathered = 0
@@ -90,6 +91,16 @@ class Wire:
     @property
     def is_local(self) -> bool:
         return self._connection.is_local
+
+    @property
+    def address(self) -> str:
+        """The peer's IP address; empty: it came through the control socket."""
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) and peer else ""
+
+    @property
+    def has_repeated_headers(self) -> bool:
+        return len(self.headers) != len(self.given)
 
     @property
     def is_paused(self) -> bool:
@@ -140,7 +151,9 @@ class Wire:
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
-        if length is not None:
+        if status == 204:
+            pass  # it has no body, and may not say how long that is (RFC 9110, 8.6)
+        elif length is not None:
             parts.append(b"content-length: %d\r\n" % length)
         elif self._is_raw:
             self.keeps_alive = False
@@ -181,6 +194,11 @@ class Wire:
         """Close without a proper end: the client must not take what it has for the whole reply."""
         self.keeps_alive = False
         self._complete()
+
+    def refuse_body(self) -> None:
+        """Read no more of this connection: the reply, which may come later, is its last."""
+        self.keeps_alive = False
+        self._connection.stop_reading()
 
     def close_after(self) -> None:
         """This reply is the connection's last (an unread body would be taken for the next request)."""

@@ -59,6 +59,7 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
         headers.append((b"x-should-retry", b"true" if error.retry_after is not None else b"false"))
     if error.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="stoker"'))
+    headers += [(name.encode(), value.encode()) for name, value in error.headers.items()]
     return headers
 
 

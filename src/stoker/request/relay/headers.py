@@ -23,7 +23,9 @@ _STAYS = _HOP | {
 }  # fmt: skip
 _REPLY_STAYS = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
-    b"access-control-allow-credentials", b"x-powered-by", b"alt-svc", b"strict-transport-security",
+    b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
+    b"access-control-allow-private-network", b"access-control-expose-headers", b"access-control-max-age",
+    b"x-powered-by", b"alt-svc", b"strict-transport-security",
 }  # fmt: skip
 
 

@@ -1,0 +1,129 @@
+"""What is refused at the front door: counted by reason, logged now and then, and answered late where keys are guessed.
+
+1. a request that had no key, or was refused for anything but its key: counted, answered at once
+2. one of the first `FREE` wrong keys of an address: counted and logged, answered at once
+3. a later one: answered after a delay that doubles up to `LONGEST`
+4. one that comes while `MOST_WAITING` answers are late already: 429 at once
+
+A right key is never slowed, whatever else comes from its address: an address may be a whole office, or a proxy. So
+this keeps a guesser from filling the log and the processor; what keeps keys from being guessed is their length.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.printable import one_line
+from stoker.request.accept.door import BadKey
+
+FREE = 10
+"""Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""
+FORGIVEN_AFTER = 6.0
+FIRST, LONGEST = 0.1, 1.0
+"""Seconds that the first slowed answer waits, and the last one."""
+MOST_WAITING = 256
+MOST_ADDRESSES = 1024
+"""The address that was quiet for longest is forgotten first."""
+LOG_EVERY = 60.0
+"""Seconds between two lines about one address."""
+LINES = 20
+"""Lines about all addresses within `LOG_EVERY`."""
+
+log = logging.getLogger("stoker.front")
+
+
+@dataclass(slots=True)
+class _Address:
+    wrong: float = 0.0
+    """Wrong keys that are not forgiven yet."""
+    seen: float = 0.0
+    logged: float = float("-inf")
+    unlogged: int = 0
+
+
+class Refusals:
+    """See the module's docstring. `count(reason, origin)` is told of every refusal; `now` gives monotonic seconds."""
+
+    def __init__(self, count: Callable[[str, str], None], now: Callable[[], float]) -> None:
+        self._count = count
+        self._now = now
+        self._addresses: dict[str, _Address] = {}
+        self._waiting = 0
+        self._lines = 0
+        self._lines_since = float("-inf")
+
+    def note(self, error: StokerError, address: str) -> tuple[StokerError, float]:
+        """What to answer, and in how many seconds. Call `answered` after a delay that is not 0."""
+        self._count(error.code if not isinstance(error, BadKey) else error.reason, origin_of(address))
+        if not isinstance(error, BadKey):
+            return error, 0.0  # 1
+        now = self._now()
+        known = self._known(_network(address), now)
+        self._log(known, address, error, now)
+        if not error.begins:
+            return error, 0.0  # 1
+        known.wrong += 1
+        if known.wrong <= FREE:
+            return error, 0.0  # 2
+        if self._waiting >= MOST_WAITING:
+            text = "too many wrong API keys came from this address: wait, and look at the key that is configured"
+            return ClientError(text, code="bad_key", status=429, retry_after=FORGIVEN_AFTER), 0.0  # 4
+        self._waiting += 1
+        return error, min(LONGEST, FIRST * 2 ** min(10.0, known.wrong - FREE - 1))  # 3
+
+    def answered(self) -> None:
+        """An answer that was late is out."""
+        self._waiting -= 1
+
+    def _known(self, network: str, now: float) -> _Address:
+        known = self._addresses.pop(network, None) or _Address(seen=now)
+        known.wrong = max(0.0, known.wrong - (now - known.seen) / FORGIVEN_AFTER)
+        known.seen = now
+        self._addresses[network] = known  # the last one now
+        if len(self._addresses) > MOST_ADDRESSES:
+            del self._addresses[next(iter(self._addresses))]
+        return known
+
+    def _log(self, known: _Address, address: str, error: BadKey, now: float) -> None:
+        if now - self._lines_since >= LOG_EVERY:
+            self._lines, self._lines_since = 0, now
+        if now - known.logged < LOG_EVERY or self._lines >= LINES:
+            known.unlogged += 1
+            return
+        self._lines += 1
+        what = f"a wrong key that begins with '{one_line(error.begins)}'" if error.begins else "no key"
+        before = f", and {known.unlogged} more since the last line about it" if known.unlogged else ""
+        log.warning("refused: %s came with %s%s", address or "the control socket", what, before)
+        known.logged, known.unlogged = now, 0
+
+
+def origin_of(address: str) -> str:
+    """`loopback`, `private`, `public`, or `socket`: the control socket, which has no address."""
+    if not address:
+        return "socket"
+    found = _parsed(address)
+    if found is None:
+        return "public"
+    return "loopback" if found.is_loopback else "private" if found.is_private else "public"
+
+
+def _network(address: str) -> str:
+    """What counts as one: an IPv4 address, or the /64 that one IPv6 customer has."""
+    found = _parsed(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found

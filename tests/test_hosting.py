@@ -1,0 +1,86 @@
+"""What the program stands on: its log, which nobody else can lead elsewhere or write a line into."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from stoker.domain.errors import StokerError
+from stoker.hosting import logging_to
+
+log = logging.getLogger("stoker.front")
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to somebody else")
+NOBODY = 65534
+
+
+def test_a_record_is_one_line_whatever_is_in_it(tmp_path: Path) -> None:
+    forged = "x\n2026-01-01 00:00:00,000 INFO stoker.app forged\r\x1b[2J\u202e"
+    with logging_to(tmp_path / "logs", 10**6):
+        log.warning("serve %s", forged)
+        try:
+            raise ValueError(forged)
+        except ValueError:
+            log.exception("it broke")
+    lines = (tmp_path / "logs" / "stoker.log").read_text().splitlines()
+    assert "serve x\\u000a2026-01-01" in lines[0]
+    assert [line for line in lines if re.match(r"\d{4}-", line)] == [lines[0], lines[1]]
+    assert all(line.startswith("    ") for line in lines[2:])
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", "\n".join(lines))
+
+
+def test_a_log_that_is_full_is_rotated_and_stays_private(tmp_path: Path) -> None:
+    with logging_to(tmp_path / "logs", 500):
+        for n in range(20):
+            log.warning("line %d of many", n)
+    for name in ("stoker.log", "stoker.log.1"):
+        assert stat.S_IMODE((tmp_path / "logs" / name).stat().st_mode) == 0o600
+
+
+def test_a_directory_that_others_can_write_into_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs").chmod(0o777)
+    with pytest.raises(StokerError, match="chmod go-w"), logging_to(tmp_path / "logs", 500):
+        pass
+
+
+@AS_ROOT
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    os.chown(tmp_path / "logs", NOBODY, NOBODY)
+    with pytest.raises(StokerError, match="belongs to user 65534"), logging_to(tmp_path / "logs", 500):
+        pass
+
+
+@AS_ROOT
+@pytest.mark.parametrize("where", ["logs", "logs/deep"])
+def test_a_link_that_somebody_else_made_is_not_followed_to_a_directory(tmp_path: Path, where: str) -> None:
+    (tmp_path / "ours" / "deep").mkdir(parents=True)
+    (tmp_path / "logs").symlink_to(tmp_path / "ours")
+    os.chown(tmp_path / "logs", NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(StokerError, match="is a link that user 65534 made"), logging_to(tmp_path / where, 500):
+        pass
+    assert [found.name for found in (tmp_path / "ours").rglob("*")] == ["deep"]
+
+
+def test_a_link_of_ones_own_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir(mode=0o700)
+    (tmp_path / "logs").symlink_to(tmp_path / "ours")
+    with logging_to(tmp_path / "logs", 500):
+        log.warning("here")
+    assert "here" in (tmp_path / "ours" / "stoker.log").read_text()
+
+
+@AS_ROOT
+def test_a_log_that_somebody_else_linked_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir(mode=0o700)
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "logs" / "stoker.log").symlink_to(tmp_path / "precious")
+    os.chown(tmp_path / "logs" / "stoker.log", NOBODY, NOBODY, follow_symlinks=False)
+    with pytest.raises(OSError, match="is a link that user 65534 made"), logging_to(tmp_path / "logs", 500):
+        pass
+    assert (tmp_path / "precious").read_text() == "precious"
