@@ -220,6 +220,7 @@ class Stage:
         return {
             **self.conductor.statistics(),
             "active": len(self.flow.active),
+            "bodies": self.flow.bodies.held,
             "seated": sum(len(seat.leases) + len(seat.queue) for seat in seats),
             "callers": sum(caller.active for _, caller in self.door._callers) + self.door._open.active,
             "upstream calls": sum(not line.gone.is_set() for line in self.lines)

@@ -37,8 +37,8 @@ class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "check_of", "counted", "decision", "ending", "goes_on", "is_left", "lease", "relay", "reply",
-        "sample", "stay", "waiting", "wire",
+        "asking", "began", "check_of", "counted", "decision", "ending", "goes_on", "is_heavy", "is_left", "lease",
+        "relay", "reply", "sample", "stay", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -60,6 +60,8 @@ class Call:
         self.goes_on: AnswerTranslator | None = None
         """An answer that the client has the beginning of, which the next reply is to end."""
         self.relay: Relay | None = None
+        self.is_heavy = False
+        """Whatever is done with its body is done by the thread for large ones."""
         self.is_left = False
         self.ending: Exception | None = None
 

@@ -58,6 +58,7 @@ class Front:
         self.flow = flow
         self.door = door
         self.outbox = Outbox(asyncio.get_running_loop())
+        self.bodies = flow.bodies
         self.routes = Routes(flow.front_door.prefixes)
         self._admin = admin
         self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.routing import Router
@@ -33,6 +34,16 @@ class Key:
     """Whether its requests may go to what somebody else runs."""
 
 
+class Bounds(NamedTuple):
+    """How much structure the body of one request may hold."""
+
+    messages: int = 10_000
+    """Entries of its list of messages, input items, prompts or documents."""
+    tools: int = 1_000
+    values: int = 500_000
+    """Members and elements, at any depth."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrontDoor:
     """Where Stoker listens and whom it lets in."""
@@ -41,6 +52,9 @@ class FrontDoor:
     port: int = 8000
     prefixes: tuple[str, ...] = ()
     body_limit: int = 32 * 2**20
+    body_budget: int | None = None
+    """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
+    bounds: Bounds = Bounds()
     commit_after: float = 45.0
     """Seconds of silence after which a streamed request gets its 200 and pings; 0 = never."""
     stall_timeout: float = 300.0
@@ -54,6 +68,8 @@ class FrontDoor:
     allowed_origins: tuple[str, ...] = ()
     legacy: str = "answer"
     """`answer` or `refuse`: requests of an older API (Ollama's)."""
+    upstream_errors: str = "show"
+    """`show` or `hide`: what a serve says about its failure."""
     shutdown_grace: float = 30.0
     """Seconds that streams in flight get to end after SIGTERM."""
 
