@@ -127,7 +127,7 @@ class Flow:
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         body = whole_body(call.wire, self.front_door.body_limit) or await self._arrived(call)
         call.is_heavy = is_heavy(body)
-        top = await self.process(call, peek, body, endpoint.streams_unasked, self.front_door.bounds)
+        top = await self.process(call, peek, body, endpoint.streams_unasked, self.front_door)
         self._expect(call, endpoint, top)
         if self.routing is not None and self.routing.takes(top.model) and caller.may_choose(top.model):
             await self.chooser.answer(call, caller, self.routing, endpoint, top, body)

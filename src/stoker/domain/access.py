@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.routing import Router
@@ -34,18 +33,19 @@ class Key:
     """Whether its requests may go to what somebody else runs."""
 
 
-class Bounds(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Bounds:
     """How much structure the body of one request may hold."""
 
-    messages: int = 10_000
+    max_messages: int = 10_000
     """Entries of its list of messages, input items, prompts or documents."""
-    tools: int = 1_000
-    values: int = 500_000
+    max_tools: int = 1_000
+    max_values: int = 500_000
     """Members and elements, at any depth."""
 
 
 @dataclass(frozen=True, slots=True)
-class FrontDoor:
+class FrontDoor(Bounds):
     """Where Stoker listens and whom it lets in."""
 
     host: str = "127.0.0.1"
@@ -54,7 +54,6 @@ class FrontDoor:
     body_limit: int = 32 * 2**20
     body_budget: int | None = None
     """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
-    bounds: Bounds = Bounds()
     commit_after: float = 45.0
     """Seconds of silence after which a streamed request gets its 200 and pings; 0 = never."""
     stall_timeout: float = 300.0

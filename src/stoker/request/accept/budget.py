@@ -50,11 +50,15 @@ class BodyBudget:
         return CapacityError(text, code="body_budget", retry_after=RETRY_AFTER)
 
 
+def least_for(body_limit: int) -> int:
+    """The smallest budget in which one body of the largest size fits."""
+    return -(-body_limit * _RESERVE // (_RESERVE - 1))
+
+
 def budget_for(front_door: FrontDoor, memory: int | None) -> int:
     """As configured; else a tenth of `memory` (bytes; None is unknown), at least 64 MiB, and enough for one body of the
     largest size.
     """
     if front_door.body_budget is not None:
         return front_door.body_budget
-    one = front_door.body_limit * _RESERVE // (_RESERVE - 1) + _RESERVE
-    return max(LEAST, (memory or 0) // SHARE, one)
+    return max(LEAST, (memory or 0) // SHARE, least_for(front_door.body_limit))

@@ -70,12 +70,12 @@ def check_lists(body: bytes, bounds: Bounds) -> None:
     1. `too_many_messages`: messages, input items, prompts, documents; numbers in a list are tokens, and do not count
     2. `too_many_tools`
     """
-    if len(body) < _SMALLEST * min(bounds.messages, bounds.tools):
+    if len(body) < _SMALLEST * min(bounds.max_messages, bounds.max_tools):
         return
     found = _lists.decode(body)
     for name in (*_LISTS, *_TOOLS):
         is_tools = name in _TOOLS
-        most = bounds.tools if is_tools else bounds.messages
+        most = bounds.max_tools if is_tools else bounds.max_messages
         count = _length(getattr(found, name), most)
         if count > most:
             key, code = ("max_tools", "too_many_tools") if is_tools else ("max_messages", "too_many_messages")

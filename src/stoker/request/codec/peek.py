@@ -29,6 +29,7 @@ ENGINE_PRIVATE = (
 """Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
 cache. They are dropped, and the drop is reported."""
 _ABSENT = msgspec.Raw()
+_USUAL = Bounds()
 
 
 class Top(msgspec.Struct):
@@ -86,7 +87,7 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _STEPS = {0x5B: 1, 0x5D: -1}
 
 
-def peek(body: bytes, streams: bool = False, bounds: Bounds = Bounds()) -> Top:
+def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
     """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
     beyond the body's size. `streams`: what a body means that does not say `stream`.
 
@@ -97,7 +98,7 @@ def peek(body: bytes, streams: bool = False, bounds: Bounds = Bounds()) -> Top:
     5. a field that decides or is dropped stands there twice
     6. `model` missing or not a non-empty string; `stream` not a boolean
     """
-    counted = structure(body, bounds.values) if len(body) > bounds.values else None  # 1
+    counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
     try:
         top = _decode(body)
         if not body.isascii():
@@ -107,7 +108,7 @@ def peek(body: bytes, streams: bool = False, bounds: Bounds = Bounds()) -> Top:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = f"the request body is not a JSON object: {_shorten(str(error))}"
         raise ClientError(text, code="bad_json") from None  # 2
-    if _has_many_brackets(body) and _depth((counted or structure(body, bounds.values)).brackets) > MAX_DEPTH:
+    if _has_many_brackets(body) and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
         raise _too_deep()  # 3
     check_lists(body, bounds)  # 4
     top.model_at = None  # these are ours alone, whatever the body says
