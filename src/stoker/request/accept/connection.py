@@ -26,6 +26,8 @@ _BAD_REQUEST = b"Invalid HTTP request received."
 MAX_HEAD = 64 * 1024
 """Bytes that may come without a head, a body or a message getting on: heads, trailers, chunk extensions."""
 
+LARGE_READ = 64 * 1024
+"""Bytes in one read after which the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
 UPLOAD_TIME = 30.0
 """Seconds after which it is looked at how fast a body comes."""
 UPLOAD_RATE = 1024
@@ -75,6 +77,8 @@ class WireProtocol(asyncio.Protocol):
         self._unsent = 0
         """Bytes that a closing connection still had to send when it was looked at."""
         self._is_reading = True
+        self._rests = False
+        """Nothing is read until the others had their turn."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._came: Wire | None = None
@@ -116,6 +120,10 @@ class WireProtocol(asyncio.Protocol):
                 self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
         if self._running is None and self._next:
             self._start()
+        if len(data) >= LARGE_READ and self._is_reading and not self._rests:
+            self._rests = True
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
 
     def eof_received(self) -> None:
         return None
@@ -217,10 +225,17 @@ class WireProtocol(asyncio.Protocol):
     def _read(self, reads: bool) -> None:
         if reads is not self._is_reading:
             self._is_reading = reads
+            if self._rests:
+                return
             if reads:
                 self.transport.resume_reading()
             else:
                 self.transport.pause_reading()
+
+    def _read_on(self) -> None:
+        self._rests = False
+        if self._is_reading and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _pass_over(self, at: int, data: bytes) -> bool:
         """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
