@@ -19,7 +19,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -41,6 +41,7 @@ from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.peek import Top, peek
+from stoker.request.codec.upstream import Words
 from stoker.request.decide.context import check_context, may_exceed
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.names import Names
@@ -93,7 +94,8 @@ class Flow:
         self.pictures = pictures or Pictures(Media())
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
-        self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
+        self.words = Words(front_door.upstream_errors == "show", secrets_of(front_door, names.serves))
+        self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall, self.words)
         self.chooser = Chooser(self, self._speech, leases.target, clock.now)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
@@ -109,8 +111,9 @@ class Flow:
         request_id = given.decode() if given and _GIVEN_ID.match(given) else ""
         if not request_id or request_id in self.active:  # two at once would be ended, and counted, as one
             request_id = f"{self._prefix}{next(self._ids):x}"
+        reply = Reply(wire, None, request_id, self._loop, self._clock.now, self.words)
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, Reply(wire, None, request_id, self._loop, self._clock.now), decision, self._clock.now())
+        return Call(wire, reply, decision, self._clock.now())
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
@@ -470,9 +473,13 @@ class Flow:
             call.reply.tell(b"x-stoker-translation", decision.translation.encode())
         dialect = form.endpoint.dialect
         relay = self._relay(call, lease)
-        await relay.send(target, sending.head, sending.body, dialect, sending.remove_usage, answer)
+        await relay.send(
+            target, sending.head, sending.body, dialect, sending.remove_usage, answer, form.endpoint.generates
+        )
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
+        if lease.target.key is not None:  # a serve that Stoker starts may have a new one
+            self.words.learn(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits)
         lease.on_cut = relay.cut
         call.decision.attempts += 1
@@ -515,6 +522,12 @@ class Flow:
         decision.ttft = None if reply.began is None else reply.began - call.began
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
+
+
+def secrets_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+    """Every key that is configured."""
+    keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
+    return [key.reveal() for key in keys]
 
 
 def _tokens(relay: Relay) -> int | None:

@@ -11,6 +11,8 @@ class StokerError(Exception):
     message      one or two sentences: what, where, what to do next; no content, no secret
     retry_after  seconds; sent as Retry-After when given
     param        the request field at fault, if any
+    source       `stoker`; `upstream` if the message is a serve's own words
+    reason       what a serve said about its failure: as it came, so for no log, and for no client before it is cleaned
     """
 
     status = 500
@@ -24,6 +26,8 @@ class StokerError(Exception):
         status: int | None = None,
         retry_after: float | None = None,
         param: str | None = None,
+        source: str = "stoker",
+        reason: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -31,6 +35,8 @@ class StokerError(Exception):
         self.status = status or type(self).status
         self.retry_after = retry_after
         self.param = param
+        self.source = source
+        self.reason = reason
 
 
 class ClientError(StokerError):
@@ -46,8 +52,16 @@ class CapacityError(StokerError):
     status = 503
     code = "no_capacity"
 
-    def __init__(self, message: str, *, code: str | None = None, retry_after: float = 1.0) -> None:
-        super().__init__(message, code=code, retry_after=retry_after)
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        retry_after: float = 1.0,
+        source: str = "stoker",
+        reason: str = "",
+    ) -> None:
+        super().__init__(message, code=code, retry_after=retry_after, source=source, reason=reason)
 
 
 class StartFailed(StokerError):
