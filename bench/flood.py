@@ -135,7 +135,14 @@ def measured(port: int, case: str, count: int) -> list[str]:
 
 def row(case: str, taken: Sequence[float], took: str, said: str) -> list[str]:
     worst = sorted(taken)
-    return [case, f"{statistics.median(worst):.1f}", f"{worst[len(worst) * 99 // 100]:.1f}", f"{worst[-1]:.1f}", took, said]
+    return [
+        case,
+        f"{statistics.median(worst):.1f}",
+        f"{worst[len(worst) * 99 // 100]:.1f}",
+        f"{worst[-1]:.1f}",
+        took,
+        said,
+    ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -151,7 +158,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
         port, engine = free_port(), free_port()
-        scripted = [sys.executable, "-m", "stoker.testing.scripted", "--port", str(engine), "--id", "plain", "--tokens", "1"]
+        scripted = [
+            sys.executable,
+            "-m",
+            "stoker.testing.scripted",
+            "--port",
+            str(engine),
+            "--id",
+            "plain",
+            "--tokens",
+            "1",
+        ]
         model = Child.start("engine", scripted, Path(folder) / "engine.log")
         try:
             with Up(Path(folder) / "up", CONFIG.format(port=port, engine=engine), port, {}):

@@ -101,14 +101,14 @@ class Words:
         """The error as the client may have it.
 
         1. it is the serve's own words that the caller has to mend its request by: cleaned
-        2. the serve gave a reason, and reasons are shown: Stoker's words, and cleaned what it said
+        2. the serve gave a reason, and reasons are shown: what it said, cleaned
         3. anything else: Stoker's words
         """
         reason, error.reason = error.reason, ""
         if error.source == "upstream":
             error.message = self.clean(error.message)  # 1
         elif self.shows and (said := self.clean(reason)):
-            error.message = f"{error.message.removesuffix(HINT)}: {said}"  # 2
+            error.message = said  # 2
             error.source = "upstream"
         return error
 
