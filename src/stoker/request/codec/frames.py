@@ -174,6 +174,7 @@ class StreamReader:
             if payload is not None:
                 if is_error(payload):
                     self.error = payload
+                    self._take_usage(payload)
                     break
                 if not self.is_meaningful:
                     self.is_meaningful = is_meaningful(payload, self.dialect)
@@ -192,6 +193,7 @@ class StreamReader:
             if payload is not None:
                 if is_error(payload):
                     self.error = payload
+                    self._take_usage(payload)
                     break
                 if self._take_usage(payload):
                     continue
