@@ -175,7 +175,7 @@ async def test_what_is_listed_is_passed_on_with_its_query(stage: Stage) -> None:
     assert talk.head.startswith(b"GET /props?x=1 HTTP/1.1")
     talk.reply({"props": 1})
     reply = await client.reply()
-    assert (reply.status, reply.json()) == (200, {"props": 1})
+    assert (reply.status, reply.json()["props"]) == (200, 1)
     decision = await stage.sealed()
     assert (decision.serve, decision.outcome) == ("a", "served")
 
