@@ -80,7 +80,7 @@ def test_what_a_key_may_look_at_is_its_scope(key: str, path: str, status: int) -
     tell()
 
 
-@story(*BOTH, keys=KEYS)
+@story(*BOTH, keys=KEYS, upstream_errors="hide")
 async def test_neither_key_nor_content_is_in_a_log_an_error_or_a_decision(stage: Stage) -> None:
     heard: list[str] = []
     ear = logging.Handler()
