@@ -37,6 +37,7 @@ class MemoryWire:
         self.given: list[tuple[bytes, bytes]] = []
         self.received = 0
         self.is_whole = False
+        self.problem = None
         self.is_lost = self.is_paused = False
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None

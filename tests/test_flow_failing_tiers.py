@@ -149,13 +149,25 @@ def test_an_error_in_a_reply_with_status_200_goes_on_to_the_next_tier(
 
 
 @story(SMALL)
-async def test_an_error_with_status_200_from_the_only_one_is_passed_on_and_is_not_called_served(stage: Stage) -> None:
+async def test_an_error_with_status_200_from_the_only_one_is_a_502_in_its_words_and_is_not_called_served(
+    stage: Stage,
+) -> None:
     client = await stage.client()
     await client.send(ask(model="small"))
     (await stage.asked()).reply({"error": {"message": "boom", "type": "server_error"}})
-    assert (await client.reply()).json()["error"]["message"] == "boom"
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["message"]) == (502, "boom")
     decision = await sealed(stage)
-    assert (decision.outcome, decision.reason) == ("upstream_failed", "upstream_error")
+    assert (decision.outcome, decision.reason) == ("upstream_failed", "upstream_unusable")
+
+
+@story(SMALL)
+async def test_an_answer_in_a_coding_that_is_not_read_passes_through(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="small"))
+    (await stage.asked()).reply(b"compressed", "200 OK", "content-encoding: br")
+    reply = await client.reply()
+    assert (reply.status, reply.body) == (200, b"compressed")
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "role only"])

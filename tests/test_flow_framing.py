@@ -12,7 +12,8 @@ from stoker.domain.serve import Serve
 from stoker.testing.client import FramingError, RawClient, Reply, compose
 from test_flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
-OK = {"choices": [], "ok": True}
+OK = {"ok": True}
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "x"}}]}
 BODY = b'{"model":"a","messages":[]}'
 
 
@@ -125,7 +126,7 @@ async def test_a_connection_is_kept_and_pipelined_requests_are_answered_in_order
     first.reply({"n": 1})
     second = await stage.asked()
     second.reply({"n": 2})
-    assert [(await client.reply()).json() for _ in range(3)] == [{"n": 1}, {"n": 2}, {"status": "ok"}]
+    assert [(await client.reply()).json() for _ in range(3)] == [ANSWER | {"n": 1}, ANSWER | {"n": 2}, {"status": "ok"}]
 
 
 @story()
@@ -259,7 +260,7 @@ async def test_a_serve_that_does_not_speak_the_dialect_is_never_asked(stage: Sta
 async def test_a_compressed_reply_passes_unchanged_and_its_usage_is_read(stage: Stage) -> None:
     client = await stage.client()
     await client.send(ask())
-    packed = gzip.compress(json.dumps({"usage": {"prompt_tokens": 11, "completion_tokens": 2}}).encode())
+    packed = gzip.compress(json.dumps(ANSWER | {"usage": {"prompt_tokens": 11, "completion_tokens": 2}}).encode())
     (await stage.asked()).reply(packed, "200 OK", "content-encoding: gzip", "server: x", "set-cookie: a=b")
     reply = await client.reply()
     assert reply.body == packed

@@ -590,7 +590,7 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
         await client.send(compose("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
         (await stage.asked()).reply({"ok": 1})
         reply = await client.reply()
-        assert (reply.status, reply.json(), reply.header("x-stoker-tier")) == (200, {"ok": 1}, "cheap")
+        assert (reply.status, reply.json()["ok"], reply.header("x-stoker-tier")) == (200, 1, "cheap")
         decision = await sealed(stage)
         assert decision.routed is not None
         assert not decision.routed.attempts[0].checked

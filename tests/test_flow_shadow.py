@@ -179,7 +179,7 @@ async def test_a_request_that_is_drawn_is_sent_and_answered_byte_for_byte_as_one
             client = await stage.client()
             await client.send(ask(model="auto:chat", odd={"field": 1}))
             talk = await stage.asked()
-            talk.reply(b'{"choices"  :[], "odd":1}')
+            talk.reply(b'{"choices"  :[{"message":{"role":"assistant","content":"x"}}], "odd":1}')
             reply = await client.reply()
             seen.append((talk.body, reply.body, reply.header("x-stoker-translation")))
             stage.decisions.clear()

@@ -24,7 +24,6 @@ from test_flow_stage import PATIENCE, Stage, Talk, a_serve, ask, story
         ("too_long", {"messages": [{"role": "user", "content": "x" * 300_000}]}, whole()),
         ("too_long", {}, whole("y" * 33_000)),
         ("cut_short", {}, {**whole(), "choices": [{**whole()["choices"][0], "finish_reason": "length"}]}),
-        ("unread", {}, b'"no answer"'),
         (
             "not_text",
             {"messages": [{"role": "user", "content": [

@@ -66,6 +66,10 @@ class SmallAdmin:
         return 200, {"verb": asked[2]}
 
 
+SAYS = {"choices", "content", "output", "input_tokens", "data", "error"}
+"""What makes a reply the one that it is meant to be."""
+
+
 class Talk(asyncio.Protocol):
     """One connection to the model; what it is asked, and what it says. One request at a time."""
 
@@ -120,6 +124,9 @@ class Talk(asyncio.Protocol):
         self.transport.write(data)
 
     def reply(self, document: object, status: str = "200 OK", *headers: str) -> None:
+        """A whole reply. A 200 that does not say otherwise is an answer."""
+        if isinstance(document, dict) and status == "200 OK" and not document.keys() & SAYS:
+            document = {**document, "choices": [{"message": {"role": "assistant", "content": "x"}}]}
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         extra = "".join(f"{h}\r\n" for h in headers)
         head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{extra}content-length: {len(body)}\r\n\r\n"
@@ -226,6 +233,7 @@ class Stage:
         return {
             **self.conductor.statistics(),
             "active": len(self.flow.active),
+            "bodies": self.flow.bodies.held,
             "seated": sum(len(seat.leases) + len(seat.queue) for seat in seats),
             "callers": sum(caller.active for _, caller in self.door._callers) + self.door._open.active,
             "upstream calls": sum(not line.gone.is_set() for line in self.lines)

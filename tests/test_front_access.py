@@ -82,7 +82,7 @@ def test_what_a_key_may_look_at_is_its_scope(key: str, path: str, status: int) -
     tell()
 
 
-@story(*BOTH, keys=KEYS)
+@story(*BOTH, keys=KEYS, upstream_errors="hide")
 async def test_neither_key_nor_content_is_in_a_log_an_error_or_a_decision(stage: Stage) -> None:
     heard: list[str] = []
     ear = logging.Handler()
@@ -177,7 +177,7 @@ async def test_what_is_listed_is_passed_on_with_its_query(stage: Stage) -> None:
     assert talk.head.startswith(b"GET /props?x=1 HTTP/1.1")
     talk.reply({"props": 1})
     reply = await client.reply()
-    assert (reply.status, reply.json()) == (200, {"props": 1})
+    assert (reply.status, reply.json()["props"]) == (200, 1)
     decision = await stage.sealed()
     assert (decision.serve, decision.outcome) == ("a", "served")
 

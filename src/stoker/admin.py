@@ -95,6 +95,7 @@ class Admin:
         door = self.settings.front_door
         now = self._clock.now()
         kept = self._store.statistics()
+        bodies = self._flow.bodies
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -107,6 +108,7 @@ class Admin:
                 "base_url": f"http://{_host(door.host)}:{door.port}/v1",
                 "max_active_generations": sum(s.max_active for s in self._flow.names.serves),
                 "in_flight": len(self._flow.active),
+                "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
             },
             "model_slot": report.model_slot(self._conductor),
             "slots": report.slots(self._conductor, now),

@@ -38,6 +38,7 @@ from stoker.fleet.conductor import Conductor
 from stoker.fleet.engine_work import EngineWork
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.fingerprint import fingerprint
+from stoker.fleet.memory.host import host
 from stoker.fleet.outside import Outside, answers
 from stoker.fleet.residency import Residency
 from stoker.fleet.sight import Acts, Sight, counters
@@ -58,6 +59,7 @@ from stoker.measure import artifact
 from stoker.measure.machine import machine
 from stoker.measured import Measured
 from stoker.promotions import Promotions
+from stoker.request.accept.budget import budget_for
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.aliases import with_aliases
@@ -197,6 +199,7 @@ class Application:
         await self.warm.close()
         self._remembering.shutdown()
         self.pool.close()
+        self.flow.reader.close()
         self.store.close()
 
     def _build(self) -> None:
@@ -248,6 +251,8 @@ class Application:
             self._thinking_signer(),
             Pictures(settings.media),
         )
+        self._memory = host().total
+        self.flow.bodies.limit = budget_for(settings.front_door, self._memory)
         speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
         asker = Asker(self.pool, speech)
         judge = Judge(self.conductor, asker, clock.now)
@@ -513,6 +518,7 @@ class Application:
             self._warm_bytes = budget(fresh.warm)
         self._route(fresh, rows)
         self.flow.front_door = fresh.front_door
+        self.flow.bodies.limit = budget_for(fresh.front_door, self._memory)
         self.flow.pictures.policy = fresh.media
         self.front.door = Door(fresh.front_door)
         for name in old.keys() & new.keys():

@@ -23,8 +23,8 @@ class Call:
     """One request under way."""
 
     __slots__ = (
-        "asking", "began", "check_of", "counted", "decision", "declines", "ending", "first_byte", "goes_on", "is_left",
-        "lease", "relay", "reply", "retry_after", "sample", "sent", "stay", "waiting", "wire",
+        "asking", "began", "check_of", "counted", "decision", "declines", "ending", "first_byte", "goes_on", "is_heavy",
+        "is_left", "lease", "relay", "reply", "retry_after", "sample", "sent", "stay", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
@@ -54,6 +54,8 @@ class Call:
         """See `Relay.declines`; None: nothing is declined."""
         self.first_byte: FirstByteTimer | None = None
         """Ends the attempt if nothing comes of it; None: there is nobody else to ask."""
+        self.is_heavy = False
+        """Whatever is done with its body is done by the thread for large ones."""
         self.is_left = False
         self.ending: Exception | None = None
 

@@ -38,9 +38,11 @@ Found = TypeVar("Found")
 class Carries(Protocol):
     """What it needs of flow, which owns leases, connections and the decision."""
 
-    def form(
+    async def form(
         self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
     ) -> Form: ...
+
+    async def process(self, call: Call, work: Callable[..., Found], *args: Any) -> Found: ...
 
     async def with_images(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes: ...
 
@@ -188,7 +190,7 @@ class Chooser:
     async def _plan(
         self, call: Call, caller: Caller, routing: Routing, endpoint: Endpoint, top: Top, body: bytes
     ) -> Plan:
-        seen, declared = outline(endpoint.dialect, body)
+        seen, declared = await self._flow.process(call, outline, endpoint.dialect, body)
         if routing.may_be_long(seen):
             tokens = await self._tokens(call, routing, endpoint, top, body) if routing.is_counted(seen) else None
             seen = routing.counted(seen, tokens)
@@ -225,7 +227,7 @@ class Chooser:
     ) -> None:
         """One tier; where what is held back of its answer is found wrong, once more: whole, or the call alone."""
         body = await self._flow.with_images(call, serve, endpoint, top, body)
-        form = self._flow.form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
+        form = await self._flow.form(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
         call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
         if form.written is not None and await self._flow.aside(call, serve, form, body):
             return
@@ -244,11 +246,13 @@ class Chooser:
             attempt.repairs += 1
             call.counted = "", None  # what is asked now is longer
             call.goes_on = answer if goes_on else None
-            await self._checked(call, serve, step, attempt, self._speech.again(form, attempt.findings))
+            again = await self._flow.process(call, self._speech.again, form, attempt.findings)
+            await self._checked(call, serve, step, attempt, again)
 
     async def _checked(self, call: Call, serve: Serve, step: Step, attempt: Attempt, form: Form) -> None:
         sample = call.sample
-        prompt = None if step.verify is Verify.OFF and sample is None else self._speech.prompt(form)
+        is_read = step.verify is not Verify.OFF or sample is not None
+        prompt = await self._flow.process(call, self._speech.prompt, form) if is_read else None
         call.check_of = check = None if prompt is None or step.verify is Verify.OFF else Checked(prompt, step.verify)
         if sample is not None and prompt is not None:
             call.check_of = sample.before(check, prompt, call.goes_on is not None)

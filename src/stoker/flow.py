@@ -19,8 +19,8 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -44,15 +44,18 @@ from stoker.domain.protocols import Clock, Leases
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import granted
-from stoker.request.accept.body import read_body, whole_body
+from stoker.request.accept.body import arrive, whole_body
+from stoker.request.accept.budget import BodyBudget, budget_for
 from stoker.request.accept.door import Caller
+from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
+from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.peek import Top, peek
+from stoker.request.codec.upstream import Words
 from stoker.request.decide.context import check_context, may_exceed
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.names import Names
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.outcome import Outcome
 from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.relay.relay import Limits, Relay
@@ -103,11 +106,14 @@ class Flow:
         self.pictures = pictures or Pictures(Media())
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
-        self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall)
+        self.words = Words(front_door.upstream_errors == "show", secrets_of(front_door, names.serves))
+        self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall, self.words)
         self.chooser = Chooser(self, self._speech, leases.target, clock.now, most_silent=front_door.stall_timeout)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
+        self.bodies = BodyBudget(budget_for(front_door, None))
+        self.reader = BodyReader()
         self._relayed: dict[str, int] = {}
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
 
@@ -117,8 +123,9 @@ class Flow:
         request_id = given.decode() if given and _GIVEN_ID.match(given) else ""
         if not request_id or request_id in self.active:  # two at once would be ended, and counted, as one
             request_id = f"{self._prefix}{next(self._ids):x}"
+        reply = Reply(wire, None, request_id, self._loop, self._clock.now, self.words)
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, Reply(wire, None, request_id, self._loop, self._clock.now), decision, self._clock.now())
+        return Call(wire, reply, decision, self._clock.now())
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Never raises but CancelledError."""
@@ -133,9 +140,9 @@ class Flow:
         return self._guarded(call, caller, self._pass(call, serve, counted, method, path, body))
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
-        limit = self.front_door.body_limit
-        body = whole_body(call.wire, limit) or await read_body(call.wire, limit)
-        top = peek(body, endpoint.streams_unasked)
+        body = whole_body(call.wire, self.front_door.body_limit) or await self._arrived(call)
+        call.is_heavy = is_heavy(body)
+        top = await self.process(call, peek, body, endpoint.streams_unasked, self.front_door)
         self._expect(call, endpoint, top)
         if self.routing is not None:
             name = self.routing.meant(top.model)
@@ -147,7 +154,7 @@ class Flow:
         serve = self.names.resolve(top.model, caller.may_use)
         if self.pictures.policy.fetch:
             body = await self.with_images(call, serve, endpoint, top, body)
-        form = self.form(call, serve, endpoint, top, body)
+        form = await self.form(call, serve, endpoint, top, body)
         if form.written is not None and await self.aside(call, serve, form, body):
             return
         try:
@@ -156,7 +163,24 @@ class Flow:
             instead = await self._fallback(call, caller, serve, endpoint, error)
             if instead is None:
                 raise
-            await self.carry(call, instead, self.form(call, instead, endpoint, top, body))
+            await self.carry(call, instead, await self.form(call, instead, endpoint, top, body))
+
+    async def _arrived(self, call: Call) -> bytes:
+        """The body that comes in more than one read."""
+        await arrive(call.wire, self.front_door.body_limit)
+        call.is_heavy = call.wire.received >= HEAVY
+        return await self.process(call, call.wire.take_body)
+
+    async def process(self, call: Call, work: Callable[..., Found], *args: Any) -> Found:
+        """Something that takes the longer the larger the request is. What is heavy is done by the thread for it.
+
+        Raises what `work` does, and what the request was ended with meanwhile.
+        """
+        if not call.is_heavy:
+            return work(*args)
+        found = await self.reader.run(lambda: None if call.ending is not None else work(*args))
+        call.check()
+        return cast(Found, found)
 
     async def carry(self, call: Call, serve: Serve, form: Form) -> None:
         endpoint = form.endpoint
@@ -190,7 +214,7 @@ class Flow:
 
     async def _load(self, call: Call, serve: Serve, form: Form, body: bytes) -> None:
         """An Ollama client wants a model loaded, or unloaded, and nothing said. Stoker itself decides what stays."""
-        unloads = wants_unload(body)
+        unloads = await self.process(call, wants_unload, body)
         if not unloads:
             self._lease_now(call, serve, counted=False) or await self._lease_later(call)
         generate = form.client.dialect is Dialect.OLLAMA_GENERATE
@@ -203,9 +227,9 @@ class Flow:
         """
         source, tokens = "engine", await self._counted(call, serve, form)
         if tokens is None:
-            source, form = "generation", self._speech.one_token(form)
+            source, form = "generation", await self.process(call, self._speech.one_token, form)
             lease = self._lease_now(call, serve, counted=True) or await self._lease_later(call)
-            asked = form.edited(lease.target.served_name).body
+            asked = (await self.process(call, form.edited, lease.target.served_name)).body
             tokens = await self.ask(call, count_by_asking(self._pool, lease.target, form.endpoint.path, asked))
         call.check()
         if tokens is None:
@@ -291,12 +315,14 @@ class Flow:
         if top.stream and endpoint.streams:
             call.reply.expect_stream(self.front_door.commit_after, self.front_door.keep_alive)
 
-    def form(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False) -> Form:
+    async def form(
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
+    ) -> Form:
         """The request as this serve gets it; it is this serve's from here on."""
         decision = call.decision
         target = self._leases.target(serve.name)
         try:
-            form = self._speech.form(serve, target, endpoint, top, body, reads)
+            form = await self.process(call, self._speech.form, serve, target, endpoint, top, body, reads)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -315,7 +341,9 @@ class Flow:
         if not self.pictures.policy.fetch:
             return body
         target = self._leases.target(serve.name)
-        urls = addresses(endpoint.dialect, body) if self._speech.needs_images(serve, target, endpoint) else []
+        if not self._speech.needs_images(serve, target, endpoint):
+            return body
+        urls = await self.process(call, addresses, endpoint.dialect, body)
         if not urls:
             return body
         try:
@@ -326,7 +354,7 @@ class Flow:
         call.check()
         top.model_at = None  # where it stood in the old body
         call.counted = "", None
-        return inlined(endpoint.dialect, body, found)
+        return await self.process(call, inlined, endpoint.dialect, body, found)
 
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
@@ -365,7 +393,7 @@ class Flow:
         if target is None:
             return None
         try:
-            form = self._speech.form(serve, target, endpoint, top, body)
+            form = await self.process(call, self._speech.form, serve, target, endpoint, top, body)
             lease = self._lease_now(call, serve, counted=False)
             if lease is None:
                 if call.waiting is not None:
@@ -390,7 +418,7 @@ class Flow:
     async def _told(self, call: Call, lease: Lease, form: Form) -> int | None:
         """The lease is given back."""
         try:
-            asked = form.edited(lease.target.served_name).body
+            asked = (await self.process(call, form.edited, lease.target.served_name)).body
             tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
         finally:
             lease.release()
@@ -402,9 +430,10 @@ class Flow:
         """Where conversations are kept: a sequence of the engine for this one, with what was saved of it."""
         keeper = self._conversations
         if keeper is not None and form.endpoint.generates:
-            call.stay = keeper.begin(serve, lease.target, call.decision.key, form.endpoint.dialect, form.body)
+            lease.on_cut = call.cut
+            given = serve, lease.target, call.decision.key, form.endpoint.dialect, form.body
+            call.stay = await self.process(call, keeper.begin, *given)
             if call.stay is not None:
-                lease.on_cut = call.cut
                 await self.ask(call, call.stay.prepare())
                 call.check()
 
@@ -442,10 +471,12 @@ class Flow:
         call.check()
         return lease
 
-    def _send(self, call: Call, lease: Lease, form: Form) -> Outcome:
+    async def _send(self, call: Call, lease: Lease, form: Form) -> None:
         target, decision = lease.target, call.decision
         sequence = call.stay.sequence if call.stay is not None else None
-        sending = self._speech.sending(form, target, call.wire.given, decision.id, sequence, call.check_of)
+        lease.on_cut = call.cut
+        given = form, target, call.wire.given, decision.id, sequence, call.check_of
+        sending = await self.process(call, self._speech.sending, *given)
         answer = sending.answer
         if call.goes_on is not None:
             answer = call.goes_on
@@ -455,9 +486,13 @@ class Flow:
             call.reply.tell(b"x-stoker-translation", decision.translation.encode())
         dialect = form.endpoint.dialect
         relay = self._relay(call, lease)
-        return relay.send(target, sending.head, sending.body, dialect, sending.remove_usage, answer)
+        await relay.send(
+            target, sending.head, sending.body, dialect, sending.remove_usage, answer, form.endpoint.generates
+        )
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
+        if lease.target.key is not None:  # a serve that Stoker starts may have a new one
+            self.words.learn(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits)
         if call.declines is not None:
             relay.declines = call.declines
@@ -518,6 +553,12 @@ class Flow:
         decision.ttft = None if reply.began is None else reply.began - call.began
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
+
+
+def secrets_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+    """Every key that is configured."""
+    keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
+    return [key.reveal() for key in keys]
 
 
 def _tokens(relay: Relay) -> int | None:

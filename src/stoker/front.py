@@ -70,6 +70,7 @@ class Front:
         self.door = door
         self._loop = asyncio.get_running_loop()
         self.outbox = Outbox(self._loop)
+        self.bodies = flow.bodies
         self.routes = Routes(flow.front_door.prefixes)
         self._admin = admin
         self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)

@@ -14,6 +14,7 @@ from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.serve import Serve
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.peek import Top
+from stoker.request.codec.upstream import Words
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
 from stoker.request.translate.corners import Losses
@@ -84,7 +85,9 @@ class Sending(NamedTuple):
 class Speech:
     """Makes forms, and whatever reads a form's answer."""
 
-    def __init__(self, signer: Signer, wall: Callable[[], float]) -> None:
+    def __init__(self, signer: Signer, wall: Callable[[], float], words: Words | None = None) -> None:
+        self._words = words
+        """What clients get of a serve's own words."""
         self._signer = signer
         self._wall = wall
         self._traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Traits]] = {}
@@ -180,7 +183,7 @@ class Speech:
             # Nothing of ours, no error and no ping, can be put into a compressed stream, and nothing of it is read.
             plain = bool(form.top.stream) or check is not None
             head = request_head(b"POST", form.endpoint.path, target, given, len(body), plain)
-            watched = None if check is None else Watched(form.endpoint.dialect, remove_usage, check)
+            watched = None if check is None else Watched(form.endpoint.dialect, remove_usage, check, self._words)
             return Sending(head, body, remove_usage, form.words + changes, watched)
         headers = [header for header in given if header[0] in _GO_ALONG]
         headers.append((b"content-type", b"application/json"))
@@ -196,7 +199,7 @@ class Speech:
             input_tokens=form.tokens,
         )
         words = form.words + changes
-        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words, check)
+        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words, check, self._words)
         return Sending(head, body, remove_usage, words, answer)
 
     def _about(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:

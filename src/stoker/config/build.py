@@ -126,6 +126,10 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         port=door.port,
         prefixes=tuple(dict.fromkeys(door.prefixes)),
         body_limit=door.body_limit,
+        body_budget=door.body_budget,
+        max_messages=door.max_messages,
+        max_tools=door.max_tools,
+        max_values=door.max_values,
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
@@ -134,6 +138,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
         legacy=door.legacy,
+        upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
     )
 

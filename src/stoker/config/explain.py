@@ -84,6 +84,10 @@ def _front_door(door: FrontDoor) -> dict[str, Any]:
         "port": door.port,
         "prefixes": list(door.prefixes),
         "body_limit": show_size(door.body_limit),
+        "body_budget": "auto" if door.body_budget is None else show_size(door.body_budget),
+        "max_messages": door.max_messages,
+        "max_tools": door.max_tools,
+        "max_values": door.max_values,
         "commit_after": show_duration(door.commit_after),
         "stall_timeout": show_duration(door.stall_timeout),
         "keep_alive": show_duration(door.keep_alive),
@@ -93,6 +97,7 @@ def _front_door(door: FrontDoor) -> dict[str, Any]:
         "allowed_hosts": list(door.allowed_hosts),
         "allowed_origins": list(door.allowed_origins),
         "legacy": door.legacy,
+        "upstream_errors": door.upstream_errors,
         "shutdown_grace": show_duration(door.shutdown_grace),
     }
 

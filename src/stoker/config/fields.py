@@ -22,6 +22,7 @@ THINKING = ("reasoning_content", "reasoning", "none")
 PREFILLS = ("native", "continue", "refuse")
 TOOL_IDS = ("any", "short")
 LEGACY = ("answer", "refuse")
+UPSTREAM_ERRORS = ("show", "hide")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
@@ -47,6 +48,9 @@ SwitchWord = Annotated[str, BeforeValidator(checks.one_of(SWITCHES)), _schema(en
 ThinkingWord = Annotated[str, BeforeValidator(checks.one_of(THINKING)), _schema(enum=list(THINKING))]
 PrefillWord = Annotated[str, BeforeValidator(checks.one_of(PREFILLS)), _schema(enum=list(PREFILLS))]
 ToolIdsWord = Annotated[str, BeforeValidator(checks.one_of(TOOL_IDS)), _schema(enum=list(TOOL_IDS))]
+UpstreamErrorsWord = Annotated[
+    str, BeforeValidator(checks.one_of(UPSTREAM_ERRORS)), _schema(enum=list(UPSTREAM_ERRORS))
+]
 LimitWord = Annotated[str, BeforeValidator(checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
 LegacyWord = Annotated[str, BeforeValidator(checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]

@@ -21,6 +21,7 @@ from stoker.config.placing import check_places
 from stoker.config.routing import check_routing
 from stoker.config.schema import File
 from stoker.config.serving import check_serves
+from stoker.request.accept.budget import least_for
 
 
 def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
@@ -46,6 +47,10 @@ def is_loopback(host: str) -> bool:
 
 def _check_door(doc: Document, file: File) -> None:
     door, section = file.front_door, ("front_door",)
+    if door.body_budget is not None and door.body_budget < least_for(door.body_limit):
+        least = -(-least_for(door.body_limit) // 2**20)
+        text = f"is too small for one body of `body_limit`: give at least {least}MiB, or lower `body_limit`"
+        doc.problem((*section, "body_budget"), text)
     if door.keys or door.auth == "none" or doc.is_spoiled((*section, "keys")) or doc.is_spoiled((*section, "auth")):
         return
     if not is_loopback(door.host):

@@ -40,6 +40,7 @@ from stoker.config.fields import (
     Source,
     StatusWord,
     Text,
+    UpstreamErrorsWord,
     Variable,
     VariableName,
     WarmthWord,
@@ -76,6 +77,16 @@ class FrontDoorTable(Section):
     port: Port = setting(8000, "Port to listen on.")
     prefixes: list[PathPrefix] = setting([], 'Paths under which the API is served too: `"/llm"` gives `/llm/v1/…`.')
     body_limit: Size = setting("32MiB", "Largest request body; above it the answer is 413.")
+    body_budget: AutoSize = setting(
+        "auto",
+        "All request bodies held at once; above it the answer is 503. Auto: a tenth of the machine's memory, at least "
+        "64 MiB.",
+    )
+    max_messages: Count = setting(
+        10_000, "Longest list of messages, input items, prompts or documents in a request; above it the answer is 413."
+    )
+    max_tools: Count = setting(1_000, "Most tools in a request; above it the answer is 413.")
+    max_values: Count = setting(500_000, "Most JSON values in a request, at any depth; above it the answer is 413.")
     commit_after: Duration = setting(
         "45s", "Silence after which a streamed request gets its 200 and keep-alive pings; `0s` = never."
     )
@@ -93,6 +104,10 @@ class FrontDoorTable(Section):
     )
     legacy: LegacyWord = setting(
         "answer", "Requests of Ollama's API: `answer`, or `refuse` with what to use instead. Each is counted."
+    )
+    upstream_errors: UpstreamErrorsWord = setting(
+        "show",
+        "What a serve says about its failure: `show` it to the client, shortened and without secrets, or `hide`.",
     )
     shutdown_grace: Duration = setting("30s", "Time that streams in flight get to end after SIGTERM.")
 

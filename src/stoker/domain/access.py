@@ -34,13 +34,26 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontDoor:
+class Bounds:
+    """How much structure the body of one request may hold."""
+
+    max_messages: int = 10_000
+    """Entries of its list of messages, input items, prompts or documents."""
+    max_tools: int = 1_000
+    max_values: int = 500_000
+    """Members and elements, at any depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontDoor(Bounds):
     """Where Stoker listens and whom it lets in."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     prefixes: tuple[str, ...] = ()
     body_limit: int = 32 * 2**20
+    body_budget: int | None = None
+    """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
     commit_after: float = 45.0
     """Seconds of silence after which a streamed request gets its 200 and pings; 0 = never."""
     stall_timeout: float = 300.0
@@ -54,6 +67,8 @@ class FrontDoor:
     allowed_origins: tuple[str, ...] = ()
     legacy: str = "answer"
     """`answer` or `refuse`: requests of an older API (Ollama's)."""
+    upstream_errors: str = "show"
+    """`show` or `hide`: what a serve says about its failure."""
     shutdown_grace: float = 30.0
     """Seconds that streams in flight get to end after SIGTERM."""
 

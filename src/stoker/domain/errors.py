@@ -14,6 +14,8 @@ class StokerError(Exception):
     retry_after  seconds; sent as Retry-After when given
     param        the request field at fault, if any
     headers      what the reply's head says beside that: `Allow`, `Accept-Encoding`
+    source       `stoker`; `upstream` if the message is a serve's own words
+    upstream_message  what a serve said about its failure, as it came: not for logs, nor for clients until it is cleaned
     """
 
     status = 500
@@ -28,6 +30,8 @@ class StokerError(Exception):
         retry_after: float | None = None,
         param: str | None = None,
         headers: Mapping[str, str] | None = None,
+        source: str = "stoker",
+        upstream_message: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -36,6 +40,8 @@ class StokerError(Exception):
         self.retry_after = retry_after
         self.param = param
         self.headers = headers or {}
+        self.source = source
+        self.upstream_message = upstream_message
 
 
 class ClientError(StokerError):
@@ -51,8 +57,16 @@ class CapacityError(StokerError):
     status = 503
     code = "no_capacity"
 
-    def __init__(self, message: str, *, code: str | None = None, retry_after: float = 1.0) -> None:
-        super().__init__(message, code=code, retry_after=retry_after)
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        retry_after: float = 1.0,
+        source: str = "stoker",
+        upstream_message: str = "",
+    ) -> None:
+        super().__init__(message, code=code, retry_after=retry_after, source=source, upstream_message=upstream_message)
 
 
 class StartFailed(StokerError):

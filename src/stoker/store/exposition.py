@@ -148,6 +148,7 @@ class _Scrape(Collector):
             ("serve", "state"),
             (((str(s["name"]), state), float(s.get("state") == state)) for s in serves for state in STATES),
         )
+        yield from self._bodies()
         decisions = self._status.get("decisions")
         dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
         if dropped is not None:
@@ -163,6 +164,19 @@ class _Scrape(Collector):
         version = self._status.get("version")
         if isinstance(version, str):
             yield gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
+
+    def _bodies(self) -> Iterator[Metric]:
+        door = self._status.get("frontdoor")
+        bodies = door.get("bodies") if isinstance(door, Mapping) else None
+        if not isinstance(bodies, Mapping):
+            return
+        for name, text, key in (
+            ("stoker_body_bytes", "Bytes of request bodies that are held now.", "held"),
+            ("stoker_body_budget_bytes", "How many may be held at once.", "budget"),
+        ):
+            yield gauge(name, text, (), [((), number(bodies.get(key)) or 0.0)])
+        refused = number(bodies.get("refused")) or 0.0
+        yield counter("stoker_bodies_refused", "Request bodies that there was no room for.", (), [((), refused)])
 
     def _memory(self) -> Iterator[Metric]:
         for key, text in (

@@ -17,6 +17,7 @@ class Coming:
         self.headers = {} if length is None else {b"content-length": b"%d" % length}
         self.asked = self.received = 0
         self.is_lost = False
+        self.problem = None
         self.left = list(pieces)
         self.come: list[bytes] = []
         for _ in range(here):
@@ -37,6 +38,8 @@ class Coming:
     async def more(self) -> None:
         self.asked += 1
         self.next()
+
+    def expect(self, length: int) -> None: ...
 
     def take_body(self) -> bytes:
         return b"".join(self.come)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 import re
 import tomllib
 from collections.abc import Callable, Coroutine
@@ -14,6 +15,7 @@ import pytest
 import uvicorn
 from uvicorn.server import Server, ServerState
 
+from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
@@ -58,6 +60,7 @@ class House:
 
     def __init__(self) -> None:
         self.outbox = Outbox(asyncio.get_running_loop())
+        self.bodies = BodyBudget()
         self.asked: list[Wire] = []
         self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
         config = uvicorn.Config(self, timeout_keep_alive=75)  # type: ignore[arg-type]
@@ -130,13 +133,13 @@ async def test_trailers_are_nobodys_headers(house: House) -> None:
     """Neither of the request they follow, which is answered by its head, nor of the next."""
     chunked = b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nx-evil: 1\r\n\r\n"
     house.line.data_received(chunked + get("/next"))
+    assert house.asked[0].take_body() == b"ok"
     house.asked[0].reply(200, [], b"")
     await house.said()
     await house.said()
     assert [wire.given for wire in house.asked] == [
         [(b"host", b"h"), (b"transfer-encoding", b"chunked")], [(b"host", b"h")],
     ]  # fmt: skip
-    assert house.asked[0].take_body() == b"ok"
 
 
 @story
@@ -239,24 +242,48 @@ async def test_a_body_that_nobody_wants_is_not_kept(house: House) -> None:
 # -- how long it is kept ---------------------------------------------------------------------------------------------
 
 
+class Timer:
+    def __init__(self, hours: Hours, at: float, call: Callable[[], None]) -> None:
+        self.hours, self.at, self.call = hours, at, call
+
+    def cancel(self) -> None:
+        self.hours.timers = [timer for timer in self.hours.timers if timer is not self]
+
+
 class Hours:
     """A loop's clock and timers, moved by hand."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.now = 0.0
-        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.timers: list[Timer] = []
         self.call_soon = loop.call_soon
+        self.create_future = loop.create_future
 
     def time(self) -> float:
         return self.now
 
-    def call_later(self, delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
-        self.timers.append((self.now + delay, call))
-        return asyncio.get_running_loop().call_later(0, lambda: None)
+    def call_later(self, delay: float, call: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self, self.now + delay, call))
+        return self.timers[-1]
+
+    def pass_until(self, time: float) -> None:
+        while min(timer.at for timer in self.timers) <= time:
+            self.ring()
+        self.now = time
 
     def ring(self) -> None:
-        self.now, call = self.timers.pop()
-        call()
+        """The next timer's time comes."""
+        timer = min(self.timers, key=lambda timer: timer.at)
+        timer.cancel()
+        self.now = timer.at
+        timer.call()
+
+
+def with_hours(house: House) -> Hours:
+    """A connection whose clock is moved by hand."""
+    house.line.loop = hours = Hours(house.line.loop)  # type: ignore[assignment]
+    house.line.connection_made(house.paper)  # type: ignore[arg-type]
+    return hours
 
 
 @story
@@ -271,7 +298,7 @@ async def test_an_idle_connection_is_closed_one_that_is_at_work_is_not(house: Ho
     house.asked[0].reply(200, [], b"")
     await house.said()
     hours.ring()
-    assert ((hours.now, hours.timers[0][0]), house.paper.closing) == ((150, 175), False)
+    assert ((hours.now, hours.timers[0].at), house.paper.closing) == ((150, 175), False)
     hours.ring()
     assert (hours.now, house.paper.log[-1]) == (175, "close")
 
@@ -290,17 +317,176 @@ async def test_a_closing_connection_that_takes_nothing_is_aborted(house: House) 
     assert house.paper.log == ["close", "abort"]
 
 
+POST = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 999999\r\n\r\n"
+
+
 @story
 async def test_a_body_that_stops_coming_is_not_waited_for_for_ever(house: House) -> None:
-    house.line.loop = hours = Hours(house.line.loop)  # type: ignore[assignment]
-    house.line.connection_made(house.paper)  # type: ignore[arg-type]
-    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\nabc")
-    hours.now = 50
-    house.line.data_received(b"def")
+    hours = with_hours(house)
+    house.line.data_received(POST + b"abc")
     hours.ring()
-    assert (hours.now, house.paper.closing) == (75, False)
+    problem = house.asked[0].problem
+    assert problem is not None
+    assert (hours.now, problem.status, problem.code) == (30, 408, "slow_upload")
     hours.ring()
-    assert (hours.now, house.paper.log[-1]) == (125, "close")
+    assert (hours.now, house.paper.log[-1]) == (75, "close"), "even if nobody asks for the body"
+
+
+@story
+async def test_a_body_may_take_as_long_as_it_comes_at_a_kilobyte_per_second(house: House) -> None:
+    hours = with_hours(house)
+    house.line.data_received(POST)
+    for second in range(65):
+        hours.pass_until(second)
+        house.line.data_received(b"x" * 1100)
+    hours.pass_until(89)
+    assert house.asked[0].problem is None
+    hours.pass_until(90)
+    assert house.asked[0].problem is not None, "it stopped after a minute"
+    assert house.bodies.held == 0
+
+
+@story
+async def test_who_waits_until_somebody_wants_its_body_is_not_slow(house: House) -> None:
+    """It may have no turn yet: nothing of it is read then."""
+    hours = with_hours(house)
+    house.line.data_received(get("/1") + POST + b"abc")
+    hours.ring()
+    house.asked[0].reply(200, [], b"")
+    await house.said()
+    await house.said()
+    [_, wire] = house.asked
+    assert (hours.now, wire.problem) == (30, None)
+    hours.ring()
+    assert (hours.now, wire.problem is None) == (60, False)
+
+
+@story
+async def test_a_body_that_is_whole_is_not_looked_at(house: House) -> None:
+    hours = with_hours(house)
+    house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 4\r\n\r\nab")
+    house.line.data_received(b"cd")
+    hours.ring()
+    assert (hours.now, house.asked[0].problem) == (75, None)
+
+
+# -- the budget for all bodies ---------------------------------------------------------------------------------------
+
+
+async def until_asked(wire: Wire, ends: asyncio.Event) -> None:
+    await ends.wait()
+
+
+@story
+async def test_bytes_of_bodies_are_held_until_the_answer_is_over(house: House) -> None:
+    ends = asyncio.Event()
+    house.works = lambda wire: until_asked(wire, ends)
+    house.line.data_received(POST + b"x" * 1000)
+    house.line.data_received(b"x" * 500)
+    assert house.bodies.held == 1500
+    house.asked[0].take_body()
+    assert house.bodies.held == 1500, "taken is not gone"
+    house.line.connection_lost(None)
+    assert house.bodies.held == 1500, "whoever answers has it still"
+    ends.set()
+    while house.state.tasks:
+        await asyncio.sleep(0)
+    assert house.bodies.held == 0
+
+
+@story
+async def test_a_body_beyond_the_budget_is_refused_and_what_came_of_it_let_go(house: House) -> None:
+    house.bodies.limit = 1000
+    house.line.data_received(POST + b"x" * 600)
+    house.line.data_received(b"x" * 600)
+    [wire] = house.asked
+    assert (house.bodies.held, house.bodies.refused) == (0, 1)
+    assert wire.problem is not None
+    assert (wire.problem.status, wire.problem.code, wire.problem.retry_after) == (503, "body_budget", 5.0)
+    house.line.data_received(b"x" * 600)
+    assert (house.bodies.held, house.bodies.refused, wire.take_body()) == (0, 1, b"")
+
+
+@story
+async def test_a_body_announced_beyond_the_budget_is_refused_before_it_is_read(house: House) -> None:
+    house.bodies.limit = 1_000_000
+    house.line.data_received(POST)
+    [wire] = house.asked
+    wire.expect(999_999)
+    assert wire.problem is not None, "a sixteenth is kept for small ones"
+    assert house.bodies.refused == 1
+
+
+@story
+async def test_what_is_kept_for_small_bodies_is_theirs(house: House) -> None:
+    house.bodies.limit = 1_600_000
+    house.bodies.take(1_500_000, is_small=False)
+    house.line.data_received(POST + b"x" * 1000)
+    assert (house.asked[0].problem, house.bodies.held) == (None, 1_501_000)
+    house.line.connection_lost(None)
+    assert house.bodies.held == 1_500_000
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_whatever_happens_all_is_given_back(seed: int) -> None:
+    """Pieces, turns, ends, errors, cancels, lost connections, in any order."""
+
+    @story
+    async def tell(house: House) -> None:
+        chance = random.Random(seed)
+        ends = asyncio.Event()
+
+        async def work(wire: Wire) -> None:
+            while not wire.is_whole and wire.problem is None and not wire.is_lost:
+                await wire.more()
+            body = wire.take_body()
+            match chance.randrange(4):
+                case 0:
+                    raise ValueError(f"broke with {len(body)} bytes")
+                case 1:
+                    await ends.wait()
+                case 2:
+                    await asyncio.sleep(0)
+            if chance.random() < 0.3:
+                wire.close_after()
+            wire.reply(200, [], b"")
+
+        def works(wire: Wire) -> Coroutine[Any, Any, None] | None:
+            if chance.random() < 0.3:
+                wire.reply(200, [], b"")
+                return None
+            return work(wire)
+
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        house.works = works
+        house.bodies.limit = 5000
+        left = b"".join(
+            b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n%b" % (size, b"x" * size)
+            for size in (chance.randrange(3000) for _ in range(8))
+        )
+        is_lost = False
+        while left and not is_lost and not house.paper.closing:
+            size = chance.randrange(1, 2000)
+            house.line.data_received(left[:size])
+            left = left[size:]
+            assert 0 <= house.bodies.held <= 5000
+            if chance.random() < 0.3:
+                await asyncio.sleep(0)
+            if chance.random() < 0.1:
+                for turn in list(house.state.tasks):
+                    turn.cancel()
+            is_lost = chance.random() < 0.05
+        house.line.connection_lost(None)
+        ends.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        for turn in list(house.state.tasks):
+            turn.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert (house.bodies.held, len(house.state.tasks)) == (0, 0)
+
+    tell()
 
 
 @story

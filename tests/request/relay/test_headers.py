@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import as_error
+from stoker.request.codec.upstream import Words
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers, request_head, retry_after
 
@@ -51,8 +52,8 @@ def test_retry_after_of_a_busy_serve_is_kept_within_reason() -> None:
 
 
 def test_a_frame_that_is_the_callers_fault_keeps_its_words_shortened() -> None:
-    error = as_error({"error": {"code": 413, "message": "w" * 5000}})
-    assert (error.status, len(error.message)) == (413, 1000)
+    error = Words().tell(as_error({"error": {"code": 413, "message": "w" * 5000}}))
+    assert (error.status, error.source, len(error.message)) == (413, "upstream", 2048)
     for other in (
         {"error": {"code": 413}},
         {"error": {"code": "413", "message": "m"}},
@@ -78,3 +79,18 @@ def test_retry_after_is_read_in_both_its_forms() -> None:
         ([], None),
     ):
         assert retry_after(given, now) == seconds, given
+
+
+def test_what_connection_nominates_is_for_the_next_hop_only() -> None:
+    given = [(b"connection", b"close, X-Hop"), (b"x-hop", b"1"), (b"x-end", b"2")]
+    assert b"x-hop" not in head(*given)
+    assert b"x-end: 2" in head(*given)
+    assert reply_headers(given) == [(b"x-end", b"2")]
+
+
+def test_a_serve_can_neither_send_the_client_elsewhere_nor_speak_as_stoker() -> None:
+    given = [(b"location", b"http://evil"), (b"x-stoker-serve", b"x"), (b"proxy-authenticate", b"Basic")]
+    assert reply_headers(given) == []
+    error = faults.from_status(302, given)
+    assert error is not None
+    assert (error.status, error.code) == (502, "upstream_redirect")

@@ -19,6 +19,7 @@ TARGET = Target("h", 1, "", "m")
 SSE = [(b"content-type", b"text/event-stream")]
 FRAME = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b"data: [DONE]\n\n"
+ANSWER = b'{"choices":[{"message":{"content":"x"}}]}'
 
 
 class Client:
@@ -219,10 +220,10 @@ def test_a_kept_connection_is_replaced_only_if_no_byte_came(answered: bool) -> N
         else:
             assert scene.lines.new.sent == kept.sent == [b"headbody"]
             scene.relay.on_head(200, [])
-            scene.relay.on_data(b"ok")
+            scene.relay.on_data(ANSWER)
             scene.relay.on_end()
             await task
-            assert scene.client.log == [("reply", 200, b"ok")]
+            assert scene.client.log == [("reply", 200, ANSWER)]
         assert scene.lines.opened == (not answered)
 
     asyncio.run(played())

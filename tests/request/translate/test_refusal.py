@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import CapacityError, ClientError
-from stoker.request.translate.refusal import MOST, refusal_of
+from stoker.request.translate.refusal import refusal_of
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from stoker.request.translate.refusal import MOST, refusal_of
         ({"detail": [{"loc": ["body"], "msg": "too long", "input": "the prompt"}]}, "too long"),
         ({"error": "", "detail": "too long"}, "too long"),
         ("too long", "too long"),
-        ({"error": {"message": "x" * 5000}}, "x" * MOST),
-        ({"detail": []}, "the serve refused the request with HTTP 422"),
-        ({"error": {"code": 7}}, "the serve refused the request with HTTP 422"),
-        (7, "the serve refused the request with HTTP 422"),
+        ({"detail": []}, '{"detail": []}'),
+        ({"error": {"code": 7}}, '{"error": {"code": 7}}'),
+        (7, "7"),
+        (None, "the serve refused the request with HTTP 422"),
     ],
 )
 def test_its_own_words(body: Any, message: str) -> None:
@@ -33,7 +33,7 @@ def test_its_own_words(body: Any, message: str) -> None:
     assert (type(error), error.status, error.message, error.code) == (ClientError, 422, message, "upstream_refused")
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"\xff", b"[" * 5000, b'{"error":' * 900 + b'"deep"' + b"}" * 900])
+@pytest.mark.parametrize("body", [b"", b"<html>", b" ", b"null"])
 def test_a_body_that_says_nothing_raises_nothing(body: bytes) -> None:
     assert refusal_of(400, body).message == "the serve refused the request with HTTP 400"
 

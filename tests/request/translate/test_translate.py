@@ -14,6 +14,7 @@ from tests.request.translate.messages.test_messages_write_answer import folded
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Prompt, Tool
+from stoker.request.codec.frames import ANSWERS
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.dialogue import Asked
 from stoker.request.translate.thinking import Signer
@@ -22,7 +23,6 @@ from stoker.request.translate.translate import (
     PATHS,
     READ_ANSWER,
     READ_PROMPT,
-    WHOLE,
     WRITE_ANSWER,
     WRITE_PROMPT,
     AnswerTranslator,
@@ -385,11 +385,6 @@ def test_an_answer_that_is_none_is_an_error_without_its_words(body: bytes) -> No
     assert "secret" not in told.value.message
 
 
-def test_a_refusal_keeps_its_words() -> None:
-    error = translator(CHAT, MESSAGES).refusal(413, b'{"error":{"message":"too long"}}', b"")
-    assert (error.status, error.message) == (413, "too long")
-
-
 def test_numbers_of_events_are_the_writers() -> None:
     assert translator(CHAT, MESSAGES).number() == 0
     one = translator(CHAT, RESPONSES)
@@ -402,7 +397,7 @@ def test_numbers_of_events_are_the_writers() -> None:
 
 
 def test_every_serve_can_be_asked_and_understood_for_every_client() -> None:
-    assert set(WRITE_PROMPT) == set(READ_ANSWER) == set(PATHS) == set(WHOLE)
+    assert set(WRITE_PROMPT) == set(READ_ANSWER) == set(PATHS) == set(ANSWERS)
     assert set(READ_PROMPT) == set(WRITE_ANSWER) > set(PATHS)
 
 

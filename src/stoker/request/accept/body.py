@@ -7,24 +7,43 @@ from stoker.request.accept.wire import Wire
 
 
 def whole_body(wire: Wire, limit: int) -> bytes:
-    """The body, if all of it came with the head; empty if there is (or was) none. Raises ClientError 413."""
+    """The body, if all of it came with the head; empty if there is (or was) none. Raises ClientError 413, and
+    CapacityError 503 where the budget for all bodies has no room for it.
+    """
+    if wire.problem is not None:
+        raise wire.problem
     if wire.received > limit:
         raise _too_large(limit)
     return wire.take_body() if wire.is_whole else b""
 
 
 async def read_body(wire: Wire, limit: int) -> bytes:
-    """All of the body. Raises ClientError 413 before the first byte is read where its length is declared, else as soon
-    as the limit is passed; ClientLeft when the client goes.
+    """All of the body. Raises what `arrive` does."""
+    await arrive(wire, limit)
+    return wire.take_body()
+
+
+async def arrive(wire: Wire, limit: int) -> None:
+    """Wait until all of the body is here. Raises
+
+    ClientError 413    before the first byte is read where its length is declared, else as soon as the limit is passed
+    CapacityError 503  there is no room for it in the budget for all bodies: as early
+    ClientError 408    it comes too slowly
+    ClientLeft         the client is gone
     """
     declared = wire.headers.get(b"content-length")
-    if declared is not None and int(declared) > limit:
-        raise _too_large(limit)
-    while not wire.is_whole and wire.received <= limit:
+    if declared is not None:
+        if int(declared) > limit:
+            raise _too_large(limit)
+        wire.expect(int(declared))
+    while not wire.is_whole and wire.received <= limit and wire.problem is None:
         await wire.more()
         if wire.is_lost:
             raise ClientLeft
-    return whole_body(wire, limit)
+    if wire.problem is not None:
+        raise wire.problem
+    if wire.received > limit:
+        raise _too_large(limit)
 
 
 def _too_large(limit: int) -> ClientError:

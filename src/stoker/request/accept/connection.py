@@ -16,6 +16,8 @@ import httptools
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from stoker.domain.errors import ClientError
+from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.turn import Turn
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.outbox import Outbox
@@ -24,11 +26,19 @@ _BAD_REQUEST = b"Invalid HTTP request received."
 MAX_HEAD = 64 * 1024
 """Bytes that may come without a head, a body or a message getting on: heads, trailers, chunk extensions."""
 
+LARGE_READ = 64 * 1024
+"""Bytes in one read after which the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
+UPLOAD_TIME = 30.0
+"""Seconds after which it is looked at how fast a body comes."""
+UPLOAD_RATE = 1024
+"""Bytes per second that it must come at."""
+
 
 class Application(Protocol):
     """Who answers requests."""
 
     outbox: Outbox
+    bodies: BodyBudget
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return what answers. Raises nothing."""
@@ -53,15 +63,22 @@ class WireProtocol(asyncio.Protocol):
         """The client is slow: its buffer is above the high-water mark."""
         self._application: Application = config.app  # type: ignore[assignment]  # no ASGI application
         self.outbox = self._application.outbox
+        self.bodies = self._application.bodies
         self._parser = _parser(self)
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._upload: asyncio.TimerHandle | None = None
+        """While a body comes in more than one read."""
+        self._uploaded = 0
+        """Bytes that had come of it when it was looked at."""
         self._fruitless = 0
         """Bytes since the last that completed a head, were of a body or ended a message."""
         self._unsent = 0
         """Bytes that a closing connection still had to send when it was looked at."""
         self._is_reading = True
+        self._rests = False
+        """Nothing is read until the others had their turn."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._came: Wire | None = None
@@ -98,8 +115,15 @@ class WireProtocol(asyncio.Protocol):
             return
         if self._came is not None:
             self._came.gather()
+            if self._upload is None:
+                self._uploaded = self._came.received
+                self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
         if self._running is None and self._next:
             self._start()
+        if len(data) >= LARGE_READ and self._is_reading and not self._rests:
+            self._rests = True
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
 
     def eof_received(self) -> None:
         return None
@@ -108,6 +132,7 @@ class WireProtocol(asyncio.Protocol):
         self.state.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
+        self._end_upload()
         left, self._next = self._next, []
         for wire in (self._running, *left):
             if wire is not None:
@@ -160,8 +185,7 @@ class WireProtocol(asyncio.Protocol):
         wire = self._came
         self._fruitless = 0
         if wire is not None and not wire.is_finished:  # else nobody wants it
-            wire.received += len(piece)
-            wire.pieces.append(piece)
+            wire.add(piece)
             if wire.arrival is not None:
                 wire.arrived()
 
@@ -169,6 +193,7 @@ class WireProtocol(asyncio.Protocol):
         wire, self._came = self._came, None
         self._headers = []  # trailers, which are nobody's
         self._fruitless = 0
+        self._end_upload()
         if wire is not None:
             wire.is_whole = True
             if wire.arrival is not None:
@@ -197,15 +222,23 @@ class WireProtocol(asyncio.Protocol):
             self._read(True)  # also so that a client which leaves is noticed
         work = self._application.answer(wire)
         if work is not None:
-            Turn(work, self.loop, self.state.tasks)
+            wire.is_answering = True
+            Turn(work, self.loop, self.state.tasks, wire.release)
 
     def _read(self, reads: bool) -> None:
         if reads is not self._is_reading:
             self._is_reading = reads
+            if self._rests:
+                return
             if reads:
                 self.transport.resume_reading()
             else:
                 self.transport.pause_reading()
+
+    def _read_on(self) -> None:
+        self._rests = False
+        if self._is_reading and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _pass_over(self, at: int, data: bytes) -> bool:
         """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
@@ -239,6 +272,28 @@ class WireProtocol(asyncio.Protocol):
             head = STATUS_LINES[400] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
             self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST))
         self.transport.close()
+
+    def _look_at_upload(self) -> None:
+        """Who sends next to nothing of a body gets no more time; while others of the same client have their turn, or
+        nothing is read, it is not the client's doing.
+        """
+        self._upload = None
+        wire = self._came
+        if wire is None or wire.is_finished:
+            return
+        came, self._uploaded = wire.received - self._uploaded, wire.received
+        if wire is self._running and self._is_reading and came < UPLOAD_RATE * UPLOAD_TIME:
+            text = (
+                f"the request body came too slowly: {came} bytes in {UPLOAD_TIME:.0f} s, and {UPLOAD_RATE} per second"
+            )
+            wire.refuse(ClientError(f"{text} are needed", code="slow_upload", status=408))
+            return
+        self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
+
+    def _end_upload(self) -> None:
+        if self._upload is not None:
+            self._upload.cancel()
+            self._upload = None
 
     def _look(self) -> None:
         """One timer per connection that looks back instead of being moved by each request."""

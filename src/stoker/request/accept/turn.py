@@ -7,7 +7,7 @@ it needs when its bytes are read: it begins in that very callback, and ends in t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -16,15 +16,22 @@ class Turn:
 
     Whatever a task may await can be awaited, except what needs to know its task (`asyncio.timeout`, task groups): that
     goes into a task of its own. `running` holds it until the end. `work` has to deal with its own exceptions; one that
-    it lets through goes to the loop's exception handler.
+    it lets through goes to the loop's exception handler. `ended` is called at the end, however that came.
     """
 
-    __slots__ = ("_is_cancelled", "_loop", "_running", "_waits", "_work")
+    __slots__ = ("_ended", "_is_cancelled", "_loop", "_running", "_waits", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop, running: set[Any]) -> None:
+    def __init__(
+        self,
+        work: Coroutine[Any, Any, None],
+        loop: asyncio.AbstractEventLoop,
+        running: set[Any],
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
         self._work = work
         self._loop = loop
         self._running = running
+        self._ended = ended
         self._is_cancelled = False
         self._waits: asyncio.Future[Any] | None = None
         running.add(self)
@@ -43,9 +50,9 @@ class Turn:
             else:
                 waits = self._work.send(None)
         except (StopIteration, asyncio.CancelledError):
-            self._running.discard(self)
+            self._end()
         except Exception as error:
-            self._running.discard(self)
+            self._end()
             self._loop.call_exception_handler({"message": "a request broke", "exception": error})
         else:
             self._waits = waits
@@ -53,3 +60,7 @@ class Turn:
                 self._loop.call_soon(self._go)
             else:
                 waits.add_done_callback(self._go)
+
+    def _end(self) -> None:
+        self._running.discard(self)
+        self._ended()

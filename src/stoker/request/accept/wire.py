@@ -10,6 +10,8 @@ from typing import Protocol
 import httptools
 from uvicorn.server import ServerState
 
+from stoker.domain.errors import StokerError
+from stoker.request.accept.budget import SMALL, BodyBudget
 from stoker.request.outbox import Outbox
 
 
@@ -31,6 +33,7 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     state: ServerState
     outbox: Outbox
+    bodies: BodyBudget
     is_local: bool
     is_paused: bool
 
@@ -48,9 +51,9 @@ class Wire:
     """
 
     __slots__ = (
-        "_connection", "_gathered", "_is_raw", "_transport", "arrival", "given", "headers", "is_finished", "is_lost",
-        "is_started", "is_whole", "keeps_alive", "method", "on_lost", "on_resume", "path", "pieces", "query",
-        "raw_path", "received", "version",
+        "_connection", "_gathered", "_held", "_is_raw", "_transport", "arrival", "given", "headers", "is_answering",
+        "is_finished", "is_lost", "is_released", "is_started", "is_whole", "keeps_alive", "method", "on_lost",
+        "on_resume", "path", "pieces", "problem", "query", "raw_path", "received", "version",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +76,13 @@ class Wire:
         self.pieces: list[bytes] = []
         """The body so far."""
         self._gathered = 0
+        self._held = 0
+        """Bytes taken from the budget for all bodies; given back once, by `release`."""
+        self.is_released = False
+        self.is_answering = False
+        """A `Turn` answers, and releases when it has ended."""
+        self.problem: StokerError | None = None
+        """Why the rest of the body is not read."""
         self.received = 0
         """Bytes of it."""
         self.is_whole = False
@@ -108,6 +118,40 @@ class Wire:
         return self._connection.is_paused
 
     # -- the body ------------------------------------------------------------------------------------------------
+
+    def add(self, piece: bytes) -> None:
+        """A piece has come. It is kept if anybody wants it, and there is room for it."""
+        self.received += len(piece)
+        if self.problem is not None or self.is_released:
+            return
+        bodies = self._connection.bodies
+        if bodies.take(len(piece), self.received <= SMALL):
+            self._held += len(piece)
+            self.pieces.append(piece)
+        else:
+            self.refuse(bodies.refusal())
+
+    def expect(self, length: int) -> None:
+        """So many bytes are announced: if there is no room for them, none is read."""
+        bodies = self._connection.bodies
+        if self.problem is None and not bodies.has_room(length - self.received, length <= SMALL):
+            self.refuse(bodies.refusal())
+
+    def refuse(self, problem: StokerError) -> None:
+        """The rest of the body is not read, and what came is let go."""
+        self.problem = problem
+        self._drop()
+        self.arrived()
+
+    def release(self) -> None:
+        """Nobody needs the body any more: its bytes go back to the budget."""
+        self.is_released = True
+        self._drop()
+
+    def _drop(self) -> None:
+        held, self._held = self._held, 0
+        self._connection.bodies.give_back(held)
+        self.pieces, self._gathered = [], 0
 
     def more(self) -> asyncio.Future[None]:
         """Done when another piece has come, the last has, or the client is gone. A client that waits to be asked for
@@ -209,6 +253,8 @@ class Wire:
         if self.is_lost or self.is_finished:
             return
         self.is_lost = True
+        if not self.is_answering:
+            self.release()
         if self.arrival is not None:
             self.arrived()
         if self.on_lost is not None:
@@ -218,6 +264,8 @@ class Wire:
         self.on_lost = self.on_resume = None
         if not self.is_finished:
             self.is_finished = True
+            if not self.is_answering:
+                self.release()
             if not self.is_lost:
                 self._connection.on_replied(self)
 

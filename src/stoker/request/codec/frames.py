@@ -7,6 +7,7 @@ comes. Nothing is parsed unless a cheap look says that it matters.
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from typing import Any
@@ -15,6 +16,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.codec.upstream import HINT, Words, message_of
 
 MAX_FRAME = 16 * 2**20
 """Bytes of one unfinished frame that are kept; a larger one passes unread."""
@@ -29,13 +31,27 @@ _OPENING = frozenset(
 )  # fmt: skip
 
 
+_ABSENT = msgspec.Raw()
+
+
 class _Whole(msgspec.Struct):
     """Of a reply that was not streamed; the rest is skipped, but proved to be JSON."""
 
     usage: Any = None
+    error: Any = None
+    type: Any = None
+    status: Any = None
+    stop_reason: Any = None
+    choices: msgspec.Raw = _ABSENT
+    content: msgspec.Raw = _ABSENT
+    output: msgspec.Raw = _ABSENT
 
 
 _decode_whole = msgspec.json.Decoder(_Whole).decode
+ANSWERS = {
+    Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
+}  # fmt: skip
+"""The list in which a whole answer says what it says."""
 
 
 class Usage:
@@ -68,10 +84,16 @@ class StreamReader:
     """
 
     __slots__ = (
-        "_inflate", "_last", "_partial", "_remove_usage", "dialect", "error", "is_meaningful", "usage",
+        "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "is_meaningful", "usage",
     )  # fmt: skip
+    has_told = False
+    """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
 
-    def __init__(self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False) -> None:
+    def __init__(
+        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: Words | None = None
+    ) -> None:
+        """`words` clean what a failed response says of its failure."""
+        self._words = words or Words()
         self.dialect = dialect
         self.usage = Usage()
         self.is_meaningful = False
@@ -135,11 +157,13 @@ class StreamReader:
         last[0], last[1], last[2] = last[1], last[2], kept
         if not self.is_meaningful:
             return self._early(data)
+        if self.dialect is Dialect.RESPONSES and b"response.failed" in data:
+            data = self._with_failure(data)
         counts = data.count(b'"usage"')
         if counts and counts > data.count(b'"usage":null'):
             return self._with_usage(data)
         if b'"error"' in data or b"event: error" in data:
-            self._find_error(data)
+            return self._until_error(data)
         return data
 
     def _early(self, data: bytes) -> bytes:
@@ -150,8 +174,11 @@ class StreamReader:
             if payload is not None:
                 if is_error(payload):
                     self.error = payload
-                elif not self.is_meaningful:
+                    self._take_usage(payload)
+                    break
+                if not self.is_meaningful:
                     self.is_meaningful = is_meaningful(payload, self.dialect)
+                frame = self._told_failure(frame, payload)
                 if self._take_usage(payload):
                     continue
             elif b"[DONE]" in frame:
@@ -166,6 +193,8 @@ class StreamReader:
             if payload is not None:
                 if is_error(payload):
                     self.error = payload
+                    self._take_usage(payload)
+                    break
                 if self._take_usage(payload):
                     continue
             kept.append(frame)
@@ -182,11 +211,34 @@ class StreamReader:
         self.usage.read(usage)
         return self._remove_usage and payload.get("choices") == []
 
-    def _find_error(self, data: bytes) -> None:
+    def _until_error(self, data: bytes) -> bytes:
+        kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame) if b'"error"' in frame or b"event: error" in frame else None
             if payload is not None and is_error(payload):
                 self.error = payload
+                break
+            kept.append(frame)
+        return b"".join(kept)
+
+    def _with_failure(self, data: bytes) -> bytes:
+        """The frames, with what a failed response says of its failure as the client may have it."""
+        kept: list[bytes] = []
+        for frame in split(data):
+            payload = parse(frame) if b"response.failed" in frame else None
+            kept.append(frame if payload is None else self._told_failure(frame, payload))
+        return b"".join(kept)
+
+    def _told_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
+        response = payload.get("response")
+        if payload.get("type") != "response.failed" or not isinstance(response, dict):
+            return frame
+        given = response.get("error")
+        code = given.get("code") if isinstance(given, dict) else None
+        error = self._words.tell(as_error({"error": given} if given else {}))
+        told = {"code": code if isinstance(code, str) else "server_error", "message": error.message}
+        response["error"] = {**told, "source": error.source}
+        return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
 
 class FrameSplitter:
@@ -231,7 +283,7 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     """Usage of a reply that was not streamed; unknown if the body is no JSON object."""
     usage = Usage()
     if gzip:
-        body = _inflated(zlib.decompressobj(47), body)
+        body = inflated(body)
     if b'"usage"' not in body:
         return usage
     try:
@@ -239,6 +291,73 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return usage
     return usage
+
+
+def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
+    """Usage of an answer that was not streamed. Raises UpstreamError `upstream_unusable` if it is no answer.
+
+    1. it is no JSON object   2. see `problem_of`
+    """
+    if gzip:
+        body = inflated(body)
+    usage = Usage()
+    found: _Whole | None
+    try:
+        found = _decode_whole(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = _lenient(body)
+    if found is None:
+        raise no_answer("no JSON object")  # 1
+    name = ANSWERS.get(dialect)
+    entries = None if name is None else _entries(getattr(found, name))
+    problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
+    if problem is not None:
+        problem.upstream_message = message_of({"error": found.error})
+        raise problem
+    usage.read(found.usage)
+    return usage
+
+
+def problem_of(
+    dialect: Dialect, error: object, status: object, stop: object, entries: bool | None
+) -> UpstreamError | None:
+    """Why a whole reply is no answer. `entries`: whether its list of what is answered has any; None: there is no list.
+
+    1. it is an error, or a failed response   2. nothing is answered; where a dialect has it that nothing is an answer,
+    the reply says how it ended
+    """
+    if error or status == "failed":
+        return no_answer("an error")
+    name = ANSWERS.get(dialect)
+    may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
+    if name is None or entries or (entries is False and may_be_empty.get(name)):
+        return None
+    return no_answer(f"no {name}")
+
+
+def _entries(raw: msgspec.Raw) -> bool | None:
+    if bytes(memoryview(raw)[:1]) != b"[":
+        return None
+    return bytes(memoryview(raw)[1:64]).lstrip()[:1] != b"]"
+
+
+def no_answer(what: str) -> UpstreamError:
+    """A 200 that is none."""
+    return UpstreamError(f"the serve answered HTTP 200 with {what}{HINT}", code="upstream_unusable")
+
+
+def inflated(body: bytes) -> bytes:
+    """Of a compressed reply, as far as it can be read."""
+    return _inflated(zlib.decompressobj(47), body)
+
+
+def _lenient(body: bytes) -> _Whole | None:
+    """JSON as many clients read it: `NaN`, half surrogates. None: it is none."""
+    try:
+        found = json.loads(body)
+        return _decode_whole(json.dumps(found)) if isinstance(found, dict) else None
+    except (ValueError, RecursionError):  # a ValidationError is one
+        return None
 
 
 def _last_end(data: bytes) -> int:
@@ -286,36 +405,27 @@ def is_error(payload: dict[str, Any]) -> bool:
     return bool(payload.get("error")) or payload.get("type") == "error"
 
 
-def error_in(body: bytes) -> dict[str, Any] | None:
-    """The error that a reply in one piece is, in spite of its status 200; None: it is none. A body that names no error
-    is not parsed.
-    """
-    named = body.count(b'"error"')
-    if not named or named == body.count(b'"error":null') + body.count(b'"error": null'):
-        return None
-    payload = _object(body)
-    return payload if payload is not None and is_error(payload) else None
-
-
 def as_error(payload: dict[str, Any]) -> StokerError:
-    """What an error frame means: a caller's error keeps its words, anything else gets Stoker's, since it may echo a
-    prompt.
-    """
+    """What an error frame means. A caller's error is told in the serve's words; of any other these are the reason."""
     error = payload.get("error")
     source = error if isinstance(error, dict) else payload
     code = source.get("code")
-    message = source.get("message")
-    if isinstance(code, int) and 400 <= code < 500 and isinstance(message, str):
-        return ClientError(message[:1000], code="upstream_refused", status=code)
+    message = message_of(payload)
+    if type(code) is int and 400 <= code < 500 and code not in NOT_THE_CALLERS and message:
+        return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
     if word in _BUSY:
-        return CapacityError("the serve is overloaded", code="upstream_busy")
-    if word in _CALLERS and isinstance(message, str):
-        return ClientError(message[:1000], code=word if word == _TOO_LONG else "upstream_refused")
-    return UpstreamError("the serve reported an error in its stream; its own log may say why", code="upstream_error")
+        return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
+    if word in _CALLERS and message:
+        return ClientError(message, code=word if word == _TOO_LONG else "upstream_refused", source="upstream")
+    return UpstreamError(
+        f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message
+    )
 
 
 _TOO_LONG = "context_length_exceeded"
+NOT_THE_CALLERS = (401, 403, 407)
+"""Statuses that tell of Stoker's own key for the serve."""
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
 _CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
 """What the dialects call a caller's error where they give no status."""

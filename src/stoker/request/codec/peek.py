@@ -16,7 +16,9 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
+from stoker.request.codec.bounds import WINDOW, check_lists, structure
 
 MAX_DEPTH = 64
 UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
@@ -27,6 +29,7 @@ ENGINE_PRIVATE = (
 """Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
 cache. They are dropped, and the drop is reported."""
 _ABSENT = msgspec.Raw()
+_USUAL = Bounds()
 
 
 class Top(msgspec.Struct):
@@ -69,7 +72,6 @@ _decode = msgspec.json.Decoder(Top).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
-_NOT_BRACKETS = bytes(c for c in range(256) if c not in b"{}[]")
 IMAGE_KEYS = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
 """Keys under which the address of an image or of another file may stand, anywhere in a body."""
 _KEY = re.compile(
@@ -77,6 +79,7 @@ _KEY = re.compile(
     rb'|url|image_url|video_url|audio_url|file_url)"'
 )
 """UNIQUE and IMAGE_KEYS, written so that few branches are tried at each quote: a body has thousands of those."""
+_LONGEST_KEY = len(b'"max_completion_tokens"')
 _IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
 _COLON = re.compile(rb"\s*:\s*")
 _ROUNDS = 12
@@ -84,30 +87,33 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _STEPS = {0x5B: 1, 0x5D: -1}
 
 
-def peek(body: bytes, streams: bool = False) -> Top:
-    """Raises ClientError (400) naming what is wrong; costs linear time and no memory beyond the body's size. `streams`:
-    what a body means that does not say `stream`.
+def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
+    """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
+    beyond the body's size. `streams`: what a body means that does not say `stream`.
 
-    1. not JSON in UTF-8, or not an object
-    2. nested deeper than 64
-    3. a field that decides or is dropped stands there twice
-    4. `model` missing or not a non-empty string; `stream` not a boolean
+    1. more values than `bounds` allow: found before anything is decoded
+    2. not JSON in UTF-8, or not an object
+    3. nested deeper than 64
+    4. more messages or tools than `bounds` allow
+    5. a field that decides or is dropped stands there twice
+    6. `model` missing or not a non-empty string; `stream` not a boolean
     """
+    counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
     try:
         top = _decode(body)
         if not body.isascii():
             _check_utf8(body)
     except RecursionError:  # the decoder gives up long before the C stack does
-        raise _too_deep() from None  # 2
+        raise _too_deep() from None  # 3
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = f"the request body is not a JSON object: {_shorten(str(error))}"
-        raise ClientError(text, code="bad_json") from None  # 1
-    # only of valid JSON is the depth measured: of quotes that never close it would take quadratic time
-    if _has_many_brackets(body) and _depth(body) > MAX_DEPTH:
-        raise _too_deep()  # 2
+        raise ClientError(text, code="bad_json") from None  # 2
+    if _has_many_brackets(body) and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
+        raise _too_deep()  # 3
+    check_lists(body, bounds)  # 4
     top.model_at = None  # these are ours alone, whatever the body says
     top.private = private = _private_of(top)
-    keys = _KEY.findall(body)
+    keys = _KEY.findall(body) if len(body) <= WINDOW else _keys(body)
     known = set(keys)
     images = known & _IMAGE_KEYS
     if images:
@@ -119,12 +125,12 @@ def peek(body: bytes, streams: bool = False) -> Top:
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' stands {count} times in the request body"
-                raise ClientError(text, code="duplicate_field", param=name)  # 3
+                raise ClientError(text, code="duplicate_field", param=name)  # 5
     elif b'"model"' in known:
         top.model_at = body.index(b'"model"')
     if not isinstance(top.model, str) or not top.model:
         found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
-        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 4
+        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
     if top.stream is None:
         top.stream = streams
     if not isinstance(top.stream, bool):
@@ -239,11 +245,22 @@ def _value_end(body: bytes, start: int) -> int:
     raise KeyError(start)
 
 
-def _depth(body: bytes) -> int:
-    """How deep brackets nest outside strings; the body is valid JSON. Each round removes the innermost pairs, which is
-    fast and mostly enough; what is deeper than that is counted.
+def _keys(body: bytes) -> list[bytes]:
+    """What `_KEY` finds, window by window: one search of a large body would let no other thread run meanwhile."""
+    keys, at = [], 0
+    for end in range(WINDOW, len(body) + WINDOW, WINDOW):
+        for match in _KEY.finditer(body, at, end):
+            keys.append(match[0])
+            at = match.end()
+        at = max(at, end - _LONGEST_KEY)
+    return keys
+
+
+def _depth(brackets: bytes) -> int:
+    """How deep they nest; they are those of valid JSON. Each round removes the innermost pairs, which is fast and
+    mostly enough; what is deeper than that is counted.
     """
-    rest = _STRING.sub(b"", body).translate(_SQUARE, _NOT_BRACKETS)
+    rest = brackets.translate(_SQUARE)
     for depth in range(_ROUNDS):
         if not rest:
             return depth

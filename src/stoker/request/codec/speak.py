@@ -1,4 +1,4 @@
-"""What Stoker itself says, in the caller's dialect. Every error names Stoker as its source."""
+"""What Stoker itself says, in the caller's dialect. Every error names its source."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def error_event(error: StokerError, dialect: Dialect | None, request_id: str, se
     if dialect is Dialect.RESPONSES:
         payload = {
             "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
+            "source": error.source,
         }  # fmt: skip
         return b"event: error\ndata: %b\n\n" % _encode(payload)
     if dialect in _OLLAMA:
@@ -92,11 +93,11 @@ def _openai_error(error: StokerError) -> dict[str, object]:
         "type": _OPENAI_TYPES.get(error.status, "api_error"),
         "param": error.param,
         "code": error.code,
-        "source": "stoker",
+        "source": error.source,
     }
 
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:
     kind = _MESSAGES_TYPES.get(error.status, "api_error")
-    detail = {"type": kind, "message": error.message, "code": error.code, "source": "stoker"}
+    detail = {"type": kind, "message": error.message, "code": error.code, "source": error.source}
     return {"type": "error", "error": detail, "request_id": request_id}

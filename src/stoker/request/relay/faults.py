@@ -1,35 +1,44 @@
 """What a serve's failure becomes for the caller.
 
 An upstream 4xx is the caller's own doing and goes through as it is, except 401, 403 and 407: those mean that Stoker's
-key for the serve is wrong. A 5xx gets Stoker's words; its body may echo a prompt, so it is kept nowhere.
+key for the serve is wrong. Of a 5xx, what the serve says is the reason, which is kept nowhere: it may echo a prompt. A
+redirect is nobody's to follow: it could lead anywhere.
 """
 
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.codec.frames import NOT_THE_CALLERS
+from stoker.request.codec.upstream import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 
 PAUSES = (429, 503, 529)
 """Statuses with which a serve may ask for a pause (Retry-After)."""
 
 
-def from_status(status: int, headers: list[tuple[bytes, bytes]]) -> StokerError | None:
+def from_status(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> StokerError | None:
     """The error for this status; None: the reply goes through as it is."""
-    if status in (401, 403, 407):
+    if status in NOT_THE_CALLERS:
         text = f"the serve refused Stoker's key for it (HTTP {status}): check the serve's `key`"
         return UpstreamError(text, code="upstream_auth")
+    if 300 <= status < 400:
+        text = f"the serve answered with a redirect (HTTP {status}), which is not followed: check its address"
+        return UpstreamError(text, code="upstream_redirect")
     if status < 500:
         return None
+    said = reason_of(body)
     if status in (503, 529):
         given = retry_after(headers)
         seconds = 1.0 if given is None else given
-        return CapacityError(f"the serve is busy or loading (HTTP {status})", code="upstream_busy", retry_after=seconds)
-    return UpstreamError(f"the serve failed with HTTP {status}; its own log may say why", code="upstream_error")
+        text = f"the serve is busy or loading (HTTP {status})"
+        return CapacityError(text, code="upstream_busy", retry_after=seconds, upstream_message=said)
+    return UpstreamError(f"the serve failed with HTTP {status}{HINT}", code="upstream_error", upstream_message=said)
 
 
-def refused(status: int) -> StokerError:
+def refused(status: int, body: bytes) -> StokerError:
     """A 4xx for a client whose stream was committed already."""
-    return UpstreamError(f"the serve refused the request with HTTP {status}", code="upstream_refused", status=status)
+    text = f"the serve refused the request with HTTP {status}"
+    return UpstreamError(text, code="upstream_refused", status=status, upstream_message=reason_of(body))
 
 
 def unusable(what: str) -> StokerError:

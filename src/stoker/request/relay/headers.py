@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from email.utils import parsedate_to_datetime
 
 from stoker.domain.lease import Target
@@ -14,30 +14,34 @@ LONGEST_PAUSE = 3600.0
 """Seconds: a longer Retry-After counts as this."""
 _SECONDS = re.compile(rb"[0-9]++(\.[0-9]++)?")
 _HOP = {
-    b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"te", b"trailer", b"upgrade",
-    b"content-length", b"expect",
+    b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
+    b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
 }  # fmt: skip
 _STAYS = _HOP | {
-    b"host", b"authorization", b"x-api-key", b"api-key", b"proxy-authorization", b"cookie", b"origin", b"referer",
+    b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
 _REPLY_STAYS = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
     b"access-control-allow-private-network", b"access-control-expose-headers", b"access-control-max-age",
-    b"x-powered-by", b"alt-svc", b"strict-transport-security",
+    b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
+_OURS = b"x-stoker-"
+"""How headers begin that only Stoker writes into a reply."""
+_PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
 
 
 def request_head(
-    method: bytes, path: str, target: Target, headers: Iterable[tuple[bytes, bytes]], length: int, plain: bool
+    method: bytes, path: str, target: Target, headers: Sequence[tuple[bytes, bytes]], length: int, plain: bool
 ) -> bytes:
     """The upstream request's head. `plain`: ask for an unencoded reply, since a frame of it may have to be removed."""
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
+    stays = _STAYS | nominated if (nominated := _nominated(headers)) else _STAYS
     for name, value in headers:
-        if name not in _STAYS and not (plain and name == b"accept-encoding"):
+        if name not in stays and not (plain and name == b"accept-encoding"):
             parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
@@ -46,9 +50,19 @@ def request_head(
     return b"".join(parts)
 
 
-def reply_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """What of the serve's reply head the client gets."""
-    return [(name, value) for name, value in headers if name not in _REPLY_STAYS]
+    stays = _REPLY_STAYS | nominated if (nominated := _nominated(headers)) else _REPLY_STAYS
+    return [(name, value) for name, value in headers if name not in stays and not name.startswith(_OURS)]
+
+
+def _nominated(headers: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
+    """Those that `Connection` says are for the next hop only (RFC 9110, 7.6.1)."""
+    found: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
+            found.update(part.strip().lower() for part in value.split(b","))
+    return found
 
 
 def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float | None = None) -> float | None:

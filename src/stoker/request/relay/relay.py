@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.codec.frames import StreamReader, Usage, as_error, error_in, read_usage
+from stoker.request.codec.frames import StreamReader, Usage, as_error, check_answer, inflated, read_usage
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers, retry_after
 from stoker.request.relay.outcome import Outcome
@@ -35,6 +35,8 @@ MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_REWRITTEN = 64 * 2**20
 """Bytes of a reply that is to be written in another dialect."""
+MAX_REFUSAL = 16 * 1024
+"""Bytes of a 4xx that passes through as the serve wrote it."""
 MAX_COLLECTED = 4 * 2**20
 """Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
@@ -43,6 +45,10 @@ class Reading(Protocol):
     """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
 
     is_meaningful: bool
+
+    @property
+    def has_told(self) -> bool:
+        """Whether an error of the serve's is in what `feed` gave; else it is left out, and to be told."""
 
     @property
     def error(self) -> dict[str, Any] | None: ...
@@ -78,9 +84,6 @@ class Answering(Reading, Protocol):
     def whole(self, body: bytes) -> bytes:
         """A reply that was not streamed. Raises UpstreamError."""
 
-    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
-        """A 4xx in the serve's own words."""
-
     def told(self) -> bytes:
         """What was done, for `x-stoker-translation`."""
 
@@ -96,9 +99,10 @@ class Relay:
     """Carries one request. What `send` gives is awaited by its request alone."""
 
     __slots__ = (
-        "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream", "_last_data",
-        "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent", "_size", "_target",
-        "_timer", "answer", "declines", "received", "reply", "retry_after", "upstream_status", "usage",
+        "_answers", "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
+        "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent",
+        "_size", "_target", "_timer", "answer", "declines", "received", "reply", "retry_after", "upstream_status",
+        "usage",
     )  # fmt: skip
 
     def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
@@ -135,8 +139,10 @@ class Relay:
         dialect: Dialect | None = None,
         remove_usage: bool = False,
         answer: Answering | None = None,
+        answers: bool = True,
     ) -> Outcome:
-        """Send; `dialect` None passes the reply on as it is, `answer` writes it anew.
+        """Send; `dialect` None passes the reply on as it is, `answer` writes it anew. `answers`: a 200 has to be an
+        answer of the dialect.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
         the commit) or the error that `end` was called with. `close` must follow, whatever came.
@@ -147,6 +153,7 @@ class Relay:
         self._body = body
         self._dialect = dialect
         self._removes_usage = remove_usage
+        self._answers = answers
         self.answer = answer
         connection = self._pool.idle(target)
         if connection is None:
@@ -209,7 +216,7 @@ class Relay:
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = StreamReader(dialect, self._removes_usage, gzip) if self.answer is None else self.answer
+            self._reader = self.answer or StreamReader(dialect, self._removes_usage, gzip, self.reply.words)
             self.reply.number = self._reader.number
             self.usage = self._reader.usage
             self._last_data = self._loop.time()
@@ -231,7 +238,7 @@ class Relay:
         if out:
             self._write(out)
         if reader.error is not None:
-            if self._rejection is None:  # the serve has told the client itself: that was the one error event
+            if self._rejection is None and reader.has_told:  # that was the one error event
                 self.reply.wire.close_after()
                 self.reply.finish()
             self.end(self._rejection or as_error(reader.error))
@@ -317,7 +324,7 @@ class Relay:
             return
         self._held.append(data)
         self._size += len(data)
-        if self._size > MAX_COLLECTED and self.upstream_status >= 400:
+        if self._size > MAX_COLLECTED and self.upstream_status >= 300:
             what = f"answered HTTP {self.upstream_status} with more than {MAX_COLLECTED} bytes"
             self.end(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
         elif self._size > MAX_COLLECTED and self.reply.is_committed:
@@ -350,25 +357,21 @@ class Relay:
             return
         body = b"".join(self._held)
         answer = self.answer
-        if self.upstream_status >= 400:
-            error = faults.from_status(self.upstream_status, self._headers)
-            if error is None and answer is not None:
-                error = answer.refusal(self.upstream_status, body, self._pause())
-            if error is not None:
-                raise error
-            if reply.is_committed:
-                raise faults.refused(self.upstream_status)
-            if self._dialect is not None:
-                self._pass_error(refusal_of(self.upstream_status, body, self._pause()))
+        coding = _header(self._headers, b"content-encoding")
+        gzip = coding in _INFLATED
+        if self.upstream_status >= 300:
+            self._refuse(inflated(body) if gzip else body)
         else:
             if reply.is_committed:
                 raise faults.unusable("answered a request for a stream without one")
             if answer is not None:
                 self._rewrite(answer, body)
                 return
-            if self._dialect is not None and (said := error_in(body)) is not None:
-                self._pass_error(as_error(said))
-            self.usage = read_usage(body, gzip=_header(self._headers, b"content-encoding") in (b"gzip", b"deflate"))
+            is_readable = gzip or coding in (b"", b"identity")
+            if self._dialect is None or not self._answers or not is_readable:
+                self.usage = read_usage(body, gzip)
+            else:
+                self.usage = check_answer(self._dialect, body, gzip)
         reply.begin()
         reply.whole(self.upstream_status, reply_headers(self._headers), body)
 
@@ -376,10 +379,27 @@ class Relay:
         """Retry-After in whole seconds, whichever form it came in; empty: there is none."""
         return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
 
-    def _pass_error(self, error: StokerError) -> None:
-        """The reply is an error in the serve's own words, to be passed on as it came. Raises it if it is declined."""
-        if self.declines(error):
-            raise error
+    def _refuse(self, body: bytes) -> None:
+        """Raises what the status means; nothing: the reply goes through as it is.
+
+        1. the serve's own failure, or a redirect
+        2. the caller's fault, whose reply is written anew, holds a secret, or is too long to be words
+        3. the caller's fault, after the client has got its 200
+        4. the caller's fault, and somebody else may be asked
+        """
+        status, words = self.upstream_status, self.reply.words
+        error = faults.from_status(status, self._headers, body)
+        if error is not None:
+            raise error  # 1
+        if self._dialect is not None:
+            error = refusal_of(status, body, self._pause())
+            is_fit = len(body) <= MAX_REFUSAL and words.is_fit(body.decode("utf-8", "replace"))
+            if self.answer is not None or not is_fit:
+                raise error  # 2
+        if self.reply.is_committed:
+            raise faults.refused(status, body)  # 3
+        if error is not None and self.declines(error):
+            raise error  # 4
         self.reply.error = error
 
     def _rewrite(self, answer: Answering, body: bytes) -> None:
@@ -431,6 +451,10 @@ class Relay:
 
 def _nothing(error: StokerError) -> bool:
     return False
+
+
+_INFLATED = (b"gzip", b"x-gzip", b"deflate")
+"""Content-Encoding of bodies that are read. Others pass through unread."""
 
 
 def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:

@@ -15,6 +15,7 @@ from typing import Protocol
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.request.codec.speak import error_body, error_event, error_headers, ping, status_of, stream_headers
+from stoker.request.codec.upstream import Words
 
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
@@ -47,7 +48,7 @@ class Reply:
 
     __slots__ = (
         "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "error", "headers", "is_committed",
-        "is_finished", "loop", "number", "request_id", "status", "wire",
+        "is_finished", "loop", "number", "request_id", "status", "wire", "words",
     )  # fmt: skip
 
     def __init__(
@@ -57,8 +58,11 @@ class Reply:
         request_id: str,
         loop: asyncio.AbstractEventLoop,
         now: Callable[[], float],
+        words: Words | None = None,
     ) -> None:
         self.wire = wire
+        self.words = words or Words()
+        """What the client gets of a serve's own words."""
         self.dialect = dialect
         self.request_id = request_id
         self.loop = loop
@@ -139,6 +143,7 @@ class Reply:
             return
         self.is_finished = True
         self._disarm()
+        error = self.words.tell(error)
         if self.is_committed:
             self.wire.close_after()
             self.wire.finish(error_event(error, self.dialect, self.request_id, self.number()))

@@ -25,9 +25,10 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import REJECTED, StokerError, UpstreamError
+from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
-from stoker.request.codec.frames import FrameSplitter, Usage, is_error
+from stoker.request.codec.frames import ANSWERS, FrameSplitter, Usage, is_error, no_answer, problem_of
+from stoker.request.codec.upstream import Words, message_of
 from stoker.request.translate.chat.read_answer import AnswerReader as ChatReader
 from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
 from stoker.request.translate.chat.write_answer import AnswerWriter as ChatWriter
@@ -45,7 +46,6 @@ from stoker.request.translate.ollama.read_generate import read_generate
 from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
 from stoker.request.translate.ollama.write_answer import AnswerWriter as OllamaWriter
 from stoker.request.translate.prepare import Fit, prepare
-from stoker.request.translate.refusal import refusal_of
 from stoker.request.translate.responses.read_answer import AnswerReader as ResponsesReader
 from stoker.request.translate.responses.read_prompt import read_prompt as read_responses
 from stoker.request.translate.responses.write_answer import AnswerWriter as ResponsesWriter
@@ -75,8 +75,6 @@ READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
     Dialect.MESSAGES: MessagesReader,
     Dialect.RESPONSES: ResponsesReader,
 }
-WHOLE = {Dialect.CHAT: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output"}
-"""The list in which a whole answer says what it says."""
 WRITE_ANSWER: dict[Dialect, Callable[[Asked, Losses], AnswerWriter]] = {
     Dialect.CHAT: ChatWriter,
     Dialect.MESSAGES: MessagesWriter,
@@ -126,10 +124,12 @@ class AnswerTranslator:
 
     __slots__ = (
         "_began", "_calls", "_check", "_frames", "_has_begun", "_is_over", "_muted", "_opened", "_pending", "_reader",
-        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_whole", "_writer", "error", "has_said",
+        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_words", "_writer", "error", "has_said",
         "is_meaningful", "losses", "rejected", "usage", "words",
     )  # fmt: skip
     is_encoded = False
+    has_told = True
+    """An error of the serve's stream has been told in the client's dialect."""
 
     def __init__(
         self,
@@ -138,8 +138,10 @@ class AnswerTranslator:
         asked: Asked,
         words: tuple[str, ...] = (),
         check: Check | None = None,
+        upstream_words: Words | None = None,
     ) -> None:
         self.words = words
+        self._words = upstream_words or Words()
         self.rejected: UpstreamError | None = None
         """The check found the answer wrong: what came since, and what was held, is not let out. `error` is set then."""
         self._check = check
@@ -152,7 +154,6 @@ class AnswerTranslator:
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
         self._reader = READ_ANSWER[upstream](self.losses)
-        self._whole = WHOLE[upstream]
         self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
         custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
         self._restored = written.names, custom
@@ -229,15 +230,18 @@ class AnswerTranslator:
         lost = (f"lossy:{code}" for code in self.losses.codes)
         return ",".join(dict.fromkeys((*self.words, *lost))).encode()
 
-    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
-        """A 4xx of the serve, in its own words."""
-        return refusal_of(status, body, retry_after)
-
     def whole(self, body: bytes) -> bytes:
         """An answer that was not streamed. Raises UpstreamError if it is none."""
         payload = loose(body)
-        if not isinstance(payload, dict) or is_error(payload) or not isinstance(payload.get(self._whole), list):
-            raise UpstreamError("the serve's answer is none: its own log may say why", code="upstream_unusable")
+        if not isinstance(payload, dict):
+            raise no_answer("no JSON object")
+        given, error = payload.get(ANSWERS[self._upstream]), payload.get("error")
+        entries = bool(given) if isinstance(given, list) else None
+        status, stop = payload.get("status"), payload.get("stop_reason")
+        problem = problem_of(self._upstream, is_error(payload), status, stop, entries)
+        if problem is not None:
+            problem.upstream_message = message_of({"error": error})
+            raise problem
         answer = self._reader.whole(payload)
         self._restore.whole(answer)
         self._count(answer.tokens)
@@ -285,7 +289,9 @@ class AnswerTranslator:
             self._calls += event.kind is Kind.CALL
         if isinstance(event, Began):
             self._began = event
-        elif self._has_begun or isinstance(event, Failed):
+        elif isinstance(event, Failed):
+            out.append(self._writer.write(Failed(self._words.tell(event.error))))
+        elif self._has_begun:
             out.append(self._writer.write(event))
         elif not isinstance(event, Counted):
             self._has_begun = True

@@ -6,25 +6,27 @@ from typing import Any
 
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import StokerError, UpstreamError
-from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, read_usage
+from stoker.domain.errors import UpstreamError
+from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, check_answer
+from stoker.request.codec.upstream import Words
 from stoker.request.translate.corners import Losses
 from stoker.request.translate.dialogue import Check
 from stoker.request.translate.json_text import loose
-from stoker.request.translate.refusal import refusal_of
 from stoker.request.translate.sequence import Sequence
 from stoker.request.translate.translate import READ_ANSWER
 
 
 class Watched:
-    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing."""
+    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing but from `whole`."""
 
-    __slots__ = ("_check", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
+    __slots__ = ("_check", "_dialect", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
     content_type = b"text/event-stream; charset=utf-8"
+    has_told = False
 
-    def __init__(self, dialect: Dialect, removes_usage: bool, check: Check) -> None:
+    def __init__(self, dialect: Dialect, removes_usage: bool, check: Check, words: Words | None = None) -> None:
         self.rejected: UpstreamError | None = None
-        self._inner = StreamReader(dialect, removes_usage, False)
+        self._dialect = dialect
+        self._inner = StreamReader(dialect, removes_usage, False, words)
         self._reader = READ_ANSWER[dialect](Losses())
         self._frames = FrameSplitter()
         self._sequence = Sequence()
@@ -74,14 +76,12 @@ class Watched:
         return self._inner.number()
 
     def whole(self, body: bytes) -> bytes:
+        """The body. Raises UpstreamError if it is no answer."""
+        self._usage = check_answer(self._dialect, body)
         payload = loose(body)
         if isinstance(payload, dict):
             self._check.judge(self._reader.whole(payload))
-        self._usage = read_usage(body)
         return body
-
-    def refusal(self, status: int, body: bytes, retry_after: bytes) -> StokerError:
-        return refusal_of(status, body, retry_after)
 
     def told(self) -> bytes:
         return b""

@@ -1,0 +1,107 @@
+"""How much structure a request body may hold, found before anything is decoded.
+
+A body of a given size may cost a thousand times more than another: what costs is not the bytes but the objects that are
+made of them. So a large body is counted first, in windows that skip over strings, and refused as soon as there is too
+much. Other threads run between two windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.access import Bounds
+from stoker.domain.errors import ClientError
+
+WINDOW = 64 * 1024
+"""Bytes that are looked at in one go: a millisecond or two at worst."""
+LIGHT = 8 * 1024
+"""Bytes of a body that is never worth a thread."""
+HEAVY = 256 * 1024
+"""Bytes of a body that always is."""
+MANY = 500
+"""Objects in a body, in strings or not, from which it is worth one whatever its size."""
+_SMALLEST = 2
+"""Bytes of JSON that one value takes at least, with its comma."""
+_LISTS = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
+_TOOLS = ("tools", "functions")
+_BRACKETS = b"{}[]"
+_NOT_KEPT = bytes(byte for byte in range(256) if byte not in _BRACKETS)
+_ABSENT = msgspec.Raw()
+_Lists = msgspec.defstruct("_Lists", [(name, msgspec.Raw, _ABSENT) for name in (*_LISTS, *_TOOLS)])
+_lists = msgspec.json.Decoder(_Lists)
+_elements = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Structure(NamedTuple):
+    """`brackets`: those outside strings, in their order; `values`: members and elements, at any depth."""
+
+    values: int
+    brackets: bytes
+
+
+def is_heavy(body: bytes) -> bool:
+    """Whether reading the body takes long enough (some milliseconds) that it is better done by another thread."""
+    size = len(body)
+    return size > LIGHT and (size >= HEAVY or body.count(b"{") > MANY)
+
+
+def structure(body: bytes, most: int) -> Structure:
+    """What is outside strings. Raises ClientError 413 `too_many_values` as soon as there are more than `most` values.
+
+    Linear, whatever the bytes are; of what is no JSON the result means nothing.
+    """
+    values, brackets = 1, bytearray()
+    for outside in _outside(body):
+        found = outside.translate(None, _NOT_KEPT)
+        values += outside.count(b",") + found.count(b"{") + found.count(b"[")
+        brackets += found
+        if values > most:
+            text = f"the request body holds more than {most} values (front_door.max_values)"
+            raise ClientError(text, code="too_many_values", status=413)
+    return Structure(values, bytes(brackets))
+
+
+def check_lists(body: bytes, bounds: Bounds) -> None:
+    """Raises ClientError 413 for a list that is too long. The body is a JSON object.
+
+    1. `too_many_messages`: messages, input items, prompts, documents; numbers in a list are tokens, and do not count
+    2. `too_many_tools`
+    """
+    if len(body) < _SMALLEST * min(bounds.max_messages, bounds.max_tools):
+        return
+    found = _lists.decode(body)
+    for name in (*_LISTS, *_TOOLS):
+        is_tools = name in _TOOLS
+        most = bounds.max_tools if is_tools else bounds.max_messages
+        count = _length(getattr(found, name), most)
+        if count > most:
+            key, code = ("max_tools", "too_many_tools") if is_tools else ("max_messages", "too_many_messages")
+            text = f"'{name}' holds {count} entries, and at most {most} are taken (front_door.{key})"
+            raise ClientError(text, code=code, status=413, param=name)
+
+
+def _length(raw: msgspec.Raw, most: int) -> int:
+    """Of a list of anything but numbers; 0: it is none."""
+    if len(raw) < _SMALLEST * most or bytes(memoryview(raw)[:1]) != b"[":
+        return 0
+    elements = _elements.decode(raw)
+    return len(elements) if elements and bytes(memoryview(elements[0])[:1]) not in b"-0123456789" else 0
+
+
+def _outside(body: bytes) -> Iterator[bytes]:
+    """What of each window is in no string."""
+    in_string, kept = False, b""
+    for at in range(0, len(body), WINDOW):
+        window = kept + body[at : at + WINDOW]
+        kept = b""
+        if b"\\" in window:
+            window = window.replace(b"\\\\", b"")
+            if window.endswith(b"\\"):  # what it escapes comes with the next one
+                window, kept = window[:-1], b"\\"
+            window = window.replace(b'\\"', b"")
+        pieces = window.split(b'"')
+        yield b" ".join(pieces[in_string::2])
+        in_string ^= len(pieces) % 2 == 0

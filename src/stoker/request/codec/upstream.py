@@ -1,0 +1,127 @@
+"""What a serve says about its failure, made fit for the client: its words, without secrets, and not too many."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+
+MOST = 2048
+"""Bytes of UTF-8 that the client gets."""
+_MOST_READ = 64 * 1024
+"""Bytes or characters that are looked at for them."""
+_MOST_SECRETS = 4096
+HINT = "; its own log may say why"
+"""The end of a message of Stoker's that gives no reason."""
+_NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
+_ASIDE = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+_HTML = re.compile(r"\s*<(?:!doctype|html|head|body|h1|p|div|center)\b", re.IGNORECASE)
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_BLANKS = re.compile(r"[ \t\r\n]+")
+
+
+def reason_of(body: bytes) -> str:
+    """What an error reply's body says, in any of the usual forms; empty: nothing. It is not fit for anybody yet.
+
+    1. JSON that says it: see `message_of`   2. other JSON: its text   3. a page: its text   4. plain text
+    """
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = body[:_MOST_READ].decode("utf-8", "replace")
+        if _HTML.match(text):
+            return _TAG.sub(" ", _shown(text)).strip()  # 3
+        return text.strip()  # 4
+    if message := message_of(found):
+        return message  # 1
+    return json.dumps(found, ensure_ascii=False)[:_MOST_READ] if found else ""  # 2
+
+
+def _shown(page: str) -> str:
+    """Without scripts and styles."""
+    parts, at = [], 0
+    while (aside := _ASIDE.search(page, at)) is not None:
+        parts.append(page[at : aside.start()])
+        end = page.find(f"</{aside[1]}", aside.end())
+        at = end if end >= 0 else len(page)
+    return "".join([*parts, page[at:]])
+
+
+def message_of(found: Any, depth: int = 4) -> str:
+    """OpenAI's and Anthropic's `error.message`, Ollama's `error`, FastAPI's `detail` (a text, or a list with `msg`),
+    and what others write.
+    """
+    if isinstance(found, str):
+        return found[:_MOST_READ]
+    if isinstance(found, list):
+        found = found[0] if found else None
+    if not isinstance(found, dict) or not depth:
+        return ""
+    texts = (message_of(found.get(name), depth - 1) for name in _NAMES)
+    return next((text for text in texts if text), "")
+
+
+class Words:
+    """Decides what clients get of a serve's own words. `learn` a secret before anything could repeat it."""
+
+    def __init__(self, shows: bool = True, secrets: Iterable[str] = ()) -> None:
+        self.shows = shows
+        self._secrets: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+        for secret in secrets:
+            self.learn(secret)
+
+    def learn(self, secret: str) -> None:
+        """Something that no client may see."""
+        if secret and secret not in self._secrets and len(self._secrets) < _MOST_SECRETS:
+            self._secrets[secret] = None
+            self._pattern = None
+
+    def clean(self, text: str) -> str:
+        """Without control characters and secrets, in one line, at most MOST bytes."""
+        text = _BLANKS.sub(" ", text[:_MOST_READ])
+        text = self._redacted(_CONTROL.sub("", text)).strip()
+        raw = text.encode("utf-8", "replace")
+        return text if len(raw) <= MOST else raw[: MOST - 3].decode("utf-8", "ignore") + "..."
+
+    def is_fit(self, text: str) -> bool:
+        """Whether no secret is in it."""
+        return self._redacted(text) == text
+
+    def tell(self, error: StokerError) -> StokerError:
+        """The error as the client may have it.
+
+        1. it is the serve's own words that the caller has to mend its request by: cleaned
+        2. the serve gave a reason, and reasons are shown: what it said, cleaned
+        3. anything else: Stoker's words
+        """
+        said, error.upstream_message = error.upstream_message, ""
+        if error.source == "upstream":
+            error.message = self.clean(error.message)  # 1
+        elif self.shows and (shown := self.clean(said)):
+            error.message = shown  # 2
+            error.source = "upstream"
+        return error
+
+    def _redacted(self, text: str) -> str:
+        if not self._secrets:
+            return text
+        if self._pattern is None:
+            spelt = {form for secret in self._secrets for form in (secret, quote(secret, safe=""), _escaped(secret))}
+            longest = sorted(spelt, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest)))
+        return self._pattern.sub("[redacted]", text)
+
+
+def _escaped(secret: str) -> str:
+    """As a JSON document may spell it."""
+    return json.dumps(secret)[1:-1].replace("/", "\\/")
