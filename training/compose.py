@@ -1,7 +1,8 @@
 """Prompts that are put together: short requests (tests/data/tasks/requests.txt) and what people paste beside them.
 
-People write a few words and paste the rest, before or after it. Who wrote the training set wrote whole sentences more often than not. So each
-request that is about something given is joined with code, errors and texts that stand in the training set. The same prompts come out each time.
+People write a few words and paste the rest, before or after it; the authors of the training set wrote whole sentences
+more often than not. So each request about something given is joined with code, errors and texts of the training set,
+and some requests are put into the middle of a long text. The same prompts come out each time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ JOINED = 4
 """Prompts that are made of one request about something given."""
 MISSPELT = 0.25
 """Of all that is made, the share in which a letter or two are wrong."""
+BURIED = 600
+"""Prompts in which the request stands in the middle."""
 _SHORTEST = 40
 _FENCE = re.compile(r"```\w*\n(.*?)```", re.S)
 _QUOTED = re.compile(r'["“„«](.{80,}?)["”“»]', re.S)
@@ -37,7 +40,65 @@ def composed(requests: Path, given: Sequence[Labelled], seed: int = 13) -> list[
         for one in texts:
             spelt = misspelt(one, chance) if chance.random() < MISSPELT else one
             found.append(Labelled(task_class, False, msgspec.structs.replace(outline, text=spelt)))
+    return found + _buried(given, pools, chance)
+
+
+def _buried(given: Sequence[Labelled], pools: dict[str, list[str]], chance: random.Random) -> list[Labelled]:
+    """Requests of the training set in the middle of a log, of code or of articles."""
+    short = [
+        row for row in given if 30 < len(row.outline.text) < 240 and row.task_class in _TOLD and not row.outline.systems
+    ]
+    found: list[Labelled] = []
+    for row in chance.sample(short, min(BURIED, len(short))):
+        kind = chance.choice(("log", "log", "code", "text"))
+        before, after = (_material(kind, pools, chance) for _ in range(2))
+        text = f"{before}\n\n{row.outline.text}\n\n{after}"
+        found.append(Labelled(row.task_class, row.hard, msgspec.structs.replace(row.outline, text=text)))
     return found
+
+
+def _material(kind: str, pools: dict[str, list[str]], chance: random.Random) -> str:
+    if kind == "log":
+        form = chance.choice(_LOGS)
+        return "\n".join(_log_line(form, chance) for _ in range(chance.randint(20, 60)))
+    return "\n\n".join(chance.choice(pools[kind]) for _ in range(chance.randint(4, 8)))
+
+
+def _log_line(form: str, chance: random.Random) -> str:
+    number = chance.randrange(10_000)
+    said = chance.choice(_SAID)
+    return form.format(
+        minute=number % 60, second=number // 7 % 60, number=number, level=chance.choice(_LEVELS), said=said
+    )
+
+
+_LEVELS = ("INFO", "INFO", "WARN", "ERROR", "DEBUG")
+_LOGS = (
+    "2026-03-11T10:{minute:02}:{second:02}Z {level} [{number}] {said} id={number}",
+    "Mar 11 10:{minute:02}:{second:02} host app[{number}]: {said}",
+    "{level}:root:{said} ({number} ms)",
+    "[{number}.{second:06}] {said}",
+    '{{"level":"{level}","n":{number},"msg":"{said}"}}',
+)
+_SAID = (
+    "connection closed by peer", "cache miss for key", "started worker", "request finished with status 200",
+    "retrying in 5 s",
+    "could not resolve host", "job queued", "timeout after 30 s", "user logged in", "config reloaded",
+    "disk usage at 81 %",
+)  # fmt: skip
+_TOLD = frozenset(
+    (
+        "planning",
+        "multi-file-refactor",
+        "code-write",
+        "code-edit",
+        "creative",
+        "multilingual",
+        "math-short",
+        "reasoning",
+    )
+)
+"""Classes of which a request is one wherever it stands."""
 
 
 def misspelt(text: str, chance: random.Random) -> str:

@@ -20,7 +20,7 @@ LONG = 32_768
 """Tokens of a prompt from which it is long, unless the operator says otherwise."""
 BYTES_PER_TOKEN = 4
 """About; where nobody counted."""
-MAX_TEXT = 8192
+MAX_TEXT = 65_536
 """Characters of the last user text that are looked at: its beginning and its end."""
 MAX_SYSTEM_WORDS = 150
 """A system prompt that is longer is a harness's standing text: it says nothing about this request."""

@@ -18,7 +18,7 @@ HELD_OUT = [row for row in ROWS if row.is_held_out]
 BLIND_ROWS = load(BLIND)
 SECOND = load(BLIND2)
 THIRD = load(BLIND3)
-LEARNED = load(TASKS / "training.jsonl")
+LEARNED = [*load(TASKS / "training.jsonl"), *load(TASKS / "informal.jsonl")]
 NEAR = 0.4
 """Of two texts' runs of three words, the share that may be the same."""
 
@@ -110,7 +110,7 @@ def test_the_blind_set_has_the_parts_its_page_tells_of() -> None:
     assert len(BLIND_ROWS) == 240
     assert [counts[name] for name in HIGH_RISK] == [40, 40]
     assert set(counts) == set(CLASSES)
-    assert min(counts.values()) >= 10
+    assert min(counts.values()) >= 7
     assert Counter(row.task_class in HIGH_RISK for row in BLIND_ROWS if row.hard) == Counter({False: 30})
 
 
@@ -180,7 +180,7 @@ def test_a_score_counts_right_ones_mistakes_and_alarms() -> None:
         None,
     )
     assert (seen.alarms, seen.cost, seen.mistakes) == (1, 3, Counter({("chat", "planning"): 1}))
-    assert missed(seen) == ["accuracy 0.500 < 0.85", "1 hard negatives taken for high-risk"]
+    assert missed(seen) == ["accuracy 0.500 < 0.9", "1 hard negatives taken for high-risk"]
 
 
 @pytest.mark.parametrize("half", ["held-out", "both", "blind", "blind2", "blind3"])
