@@ -73,7 +73,7 @@ def _sentences(lines: Sequence[str]) -> Iterator[str]:
 def _asking(lines: Sequence[str]) -> Iterator[str]:
     for line in lines:
         for sentence in _parts(line) if len(line) > LONGEST_ASKED / 4 else (line,):
-            opening = sentence[:24].split(" ", 1)[0].rstrip(",").lower()
+            opening = sentence[:24].lstrip().split(" ", 1)[0].rstrip(",").lower()
             if (opening if opening.isascii() else s.plain(opening)) in _OPENERS and len(sentence) > SHORTEST:
                 yield sentence
 
