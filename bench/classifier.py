@@ -1,9 +1,9 @@
-"""How well tasks are told apart: `python -m bench.classifier [--half NAME] [--errors]`, with a NAME of `HALVES`.
+"""How well tasks are told apart: `python -m bench.classifier [--half NAME | --file FILE] [--errors]`.
 
-Labelled prompts (tests/data/tasks) go through the classifier: accuracy, recall and precision of each class, each kind
-of mistake with its cost, and what a classification costs in CPU time. It has learned from one half and from a training
-set; the mistakes in the other half, and in the blind sets by other hands, are counted, never shown. Exits 1 when a goal
-is missed.
+Labelled prompts go through the classifier: those of tests/data/tasks, or a FILE of whole request bodies. Shown are
+accuracy, recall and precision of each class, languages, hard negatives, the text alone beside all that a request says,
+each kind of mistake with its cost, and what a classification costs in CPU time. Mistakes of sets that measure are
+counted, never shown; tests/data/tasks/looked_at.json counts how often each was looked at. Exits 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import msgspec
 
 from bench import machine
 from bench.figures import show, table
-from stoker.domain.task import CLASSES, HIGH_RISK, Outline
+from stoker.domain.dialect import Dialect
+from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
 from stoker.learned import classify
 from stoker.measure.labelled import Labelled, Score, price, read, score
+from stoker.request.codec.outline import outline
+from stoker.request.decide.classify import SIGNS
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"
@@ -28,6 +31,9 @@ BLIND = TASKS / "blind.jsonl"
 BLIND2 = TASKS / "blind2.jsonl"
 BLIND3 = TASKS / "blind3.jsonl"
 """Written by others, who had seen neither the labelled set nor what tells its classes apart, nor each other's."""
+STRANGERS = TASKS / "strangers.jsonl"
+"""Whole request bodies as people and their tools send them, by another hand."""
+LOOKED_AT = TASKS / "looked_at.json"
 HALVES: dict[str, Callable[[], list[Labelled]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
     "held-out": lambda: [row for row in load() if row.is_held_out],
@@ -35,69 +41,145 @@ HALVES: dict[str, Callable[[], list[Labelled]]] = {
     "blind": lambda: load(BLIND),
     "blind2": lambda: load(BLIND2),
     "blind3": lambda: load(BLIND3),
+    "strangers": lambda: load(STRANGERS),
 }
 """What `--half` takes. `both`: the two halves of the labelled set, without the blind one."""
-ACCURACY = 0.85
-RECALL = 0.95
-"""Goals: of all, and of each high-risk class. And no hard negative may be taken for high-risk."""
+ACCURACY = 0.90
+RECALL = 0.97
+ALARMS = 0.02
+LANGUAGES_APART = 0.05
+"""Goals: of all; of each high-risk class; hard negatives taken for high-risk; how far below English others may be."""
 SHORT = "Rename the variable total to sum in this function, please, and tell me why the test fails on Mondays."
 PASTED = " ".join(
     f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110)
 )
 
 
-def missed(seen: Score) -> list[str]:
-    """Goals that are not reached."""
+class Look(msgspec.Struct):
+    """`times`: how often a set was looked at; `first`: what was seen then."""
+
+    times: int = 0
+    first: dict[str, float] = {}
+
+
+class _Request(msgspec.Struct):
+    """A row whose prompt is a whole request."""
+
+    task_class: str = msgspec.field(name="class")
+    dialect: str
+    body: msgspec.Raw
+    also: list[str] = []
+    hard: bool = False
+    lang: str = "en"
+
+
+def missed(seen: Score, hard: int | None = None) -> list[str]:
+    """Goals that are not reached. `hard`: negatives among the prompts; None: not one may be taken for high-risk."""
     low = [f"accuracy {seen.accuracy:.3f} < {ACCURACY}"] if seen.accuracy < ACCURACY else []
     recalls = [(name, seen.recall(name)) for name in HIGH_RISK]
     low += [f"recall of {name} {got:.3f} < {RECALL}" for name, got in recalls if got is not None and got < RECALL]
-    return low + ([f"{seen.alarms} hard negatives taken for high-risk"] if seen.alarms else [])
+    too_many = seen.alarms > ALARMS * (hard or 0)
+    return low + ([f"{seen.alarms} hard negatives taken for high-risk"] if too_many else [])
 
 
 def load(path: Path = LABELLED) -> list[Labelled]:
     """Raises msgspec.ValidationError for a line that is none."""
-    return read(path.read_bytes())
+    body = path.read_bytes()
+    if b'"body"' not in body.partition(b"\n")[0]:
+        return read(body)
+    return [_of_request(msgspec.json.decode(line, type=_Request)) for line in body.splitlines() if line.strip()]
+
+
+def _of_request(row: _Request) -> Labelled:
+    """As routing sees it: a prompt that nobody counted is long by its size."""
+    seen, _ = outline(Dialect(row.dialect), bytes(row.body))
+    seen = msgspec.structs.replace(seen, is_long=seen.about >= LONG)
+    return Labelled(row.task_class, row.hard, seen, tuple(row.also), row.lang)
 
 
 def learned(outline: Outline) -> str:
     return classify(outline, None, CLASSES).name
 
 
-def microseconds(text: str, times: int = 50, rounds: int = 9) -> float:
-    """CPU time of one classification: the least of the rounds."""
-    outline = Outline(text=text)
-    least = float("inf")
-    for _ in range(rounds):
-        began = time.process_time_ns()
-        for _ in range(times):
+def microseconds(text: str, rounds: int = 300) -> float:
+    """CPU time of one classification: the least of several runs."""
+    outline, least = Outline(text=text), float("inf")
+    for _ in range(5):
+        began = time.process_time()
+        for _ in range(rounds):
             classify(outline, None, CLASSES)
-        least = min(least, (time.process_time_ns() - began) / times / 1000)
+        least = min(least, (time.process_time() - began) / rounds * 1e6)
     return least
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.classifier", description=__doc__)
     parser.add_argument("--half", choices=tuple(HALVES), default="held-out", help="default held-out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was seen")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="measure on these rows instead: whole requests")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write everything that was seen")
     parser.add_argument("--errors", action="store_true", help="show each mistake: of the tuned half only")
     found = parser.parse_args(argv)
-    if found.errors and found.half != "tuned":
+    if found.errors and (found.half != "tuned" or found.file is not None):
         parser.error("--errors needs --half tuned: who sees the mistakes of another one tunes on it")
-    rows = HALVES[found.half]()
+    name = found.half if found.file is None else found.file.stem
+    rows = HALVES[found.half]() if found.file is None else load(found.file)
     seen = score(rows, learned)
+    sides = by_side(rows)
     costs = {"short": microseconds(SHORT), "8 KB": microseconds(PASTED[:8192])}
     facts = machine.facts()
     print(machine.headline(facts))
-    print(_shown(seen, found.half, costs))
+    print(_shown(seen, name, costs, sides))
+    if name not in ("tuned", "both"):
+        print(_looked_at(name, {"accuracy": seen.accuracy, **{side: figure for side, _, figure in sides}}))
     if found.errors:
         print(_errors(rows))
     if found.json is not None:
-        raw = {"machine": facts, "half": found.half, "microseconds": costs, **_raw(seen)}
+        raw = {"machine": facts, "half": name, "microseconds": costs, "sides": sides, **_raw(seen)}
         found.json.write_bytes(msgspec.json.format(msgspec.json.encode(raw), indent=1))
-    return 1 if missed(seen) else 0
+    return 1 if missed(seen, sum(row.hard for row in rows)) else 0
 
 
-def _shown(seen: Score, half: str, costs: dict[str, float]) -> str:
+def by_side(rows: Sequence[Labelled]) -> list[tuple[str, int, float]]:
+    """What was measured, of how many prompts, the share."""
+    named = {id(row): learned(row.outline) for row in rows}
+
+    def share(name: str, some: Iterable[Labelled], holds: Callable[[Labelled], bool]) -> tuple[str, int, float]:
+        of = list(some)
+        return name, len(of), round(sum(map(holds, of)) / len(of), 4) if of else 0.0
+
+    def is_right(row: Labelled) -> bool:
+        return named[id(row)] == row.task_class
+
+    def is_alarmed(row: Labelled) -> bool:
+        return named[id(row)] in HIGH_RISK
+
+    told = [row for row in rows if row.task_class not in SIGNS]
+    languages = sorted({row.language for row in rows} - {"en"})
+    return [
+        share("right or an accepted alternate", rows, lambda row: is_right(row) or named[id(row)] in row.also),
+        share("high-risk found", (row for row in rows if row.task_class in HIGH_RISK), is_alarmed),
+        share("hard negatives taken for high-risk", (row for row in rows if row.hard), is_alarmed),
+        share("others taken for high-risk", (row for row in rows if row.task_class not in HIGH_RISK), is_alarmed),
+        share("with all that the request says", told, is_right),
+        share(
+            "the same by the text alone", told, lambda row: learned(Outline(text=row.outline.text)) == row.task_class
+        ),
+        share("English", (row for row in rows if row.language == "en"), is_right),
+        *([share("other languages", (row for row in rows if row.language != "en"), is_right)] if languages else []),
+        *(share(f"language {one}", (row for row in rows if row.language == one), is_right) for one in languages),
+    ]
+
+
+def _looked_at(name: str, figures: dict[str, float]) -> str:
+    looks = msgspec.json.decode(LOOKED_AT.read_bytes(), type=dict[str, Look]) if LOOKED_AT.exists() else {}
+    look = looks.setdefault(name, Look())
+    look.times += 1
+    look.first = look.first or {key: round(figure, 4) for key, figure in figures.items()}
+    LOOKED_AT.write_bytes(msgspec.json.format(msgspec.json.encode(looks), indent=1) + b"\n")
+    return f"{name}: looked at {look.times} times; accuracy at first contact {look.first['accuracy']:.3f}"
+
+
+def _shown(seen: Score, half: str, costs: dict[str, float], sides: Sequence[tuple[str, int, float]]) -> str:
     classes = [
         [name, str(seen.labels[name]), show(seen.recall(name), 2), show(seen.precision(name), 2)] for name in CLASSES
     ]
@@ -105,14 +187,16 @@ def _shown(seen: Score, half: str, costs: dict[str, float]) -> str:
         [label, taken, str(count), str(count * price(label, taken))]
         for (label, taken), count in sorted(seen.mistakes.items(), key=lambda item: -item[1] * price(*item[0]))
     ]
+    hard = next(count for name, count, _ in sides if name.startswith("hard"))
     return "\n".join(
         (
             f"{half}: {seen.total} prompts, accuracy {seen.accuracy:.3f} (goal {ACCURACY}), cost {seen.cost}, "
-            f"{seen.alarms} hard negatives taken for high-risk (goal 0)",
+            f"{seen.alarms} of {hard} hard negatives taken for high-risk (goal at most {ALARMS:.0%})",
+            table(["", "prompts", "share"], [[name, str(count), f"{share:.3f}"] for name, count, share in sides]),
             table(["class", "prompts", "recall", "precision"], classes),
             table(["label", "taken for", "times", "cost"], mistakes),
             ", ".join(f"{name}: {cost:.0f} us" for name, cost in costs.items()),
-            *(f"MISSED: {goal}" for goal in missed(seen)),
+            *(f"MISSED: {goal}" for goal in missed(seen, hard)),
         )
     )
 

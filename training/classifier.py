@@ -2,17 +2,16 @@
 
 Multinomial logistic regression over the features of `stoker.request.decide.features`, by full gradients with Adam
 (arXiv:1412.6980); hard negatives count more, since a false alarm is dearer than another mistake. It learns from
-tests/data/tasks/training.jsonl and from the half of labelled.jsonl that is not held out. Writes
-src/stoker/request/decide/data/weights.json. Two to three minutes on one core; needs numpy.
+tests/data/tasks: training.jsonl, informal.jsonl, what `training.compose` makes of requests.txt, and the half of
+labelled.jsonl that is not held out. Writes
+src/stoker/request/decide/data/weights.bin. Two to three minutes on one core; needs numpy.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import sys
-from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,19 +25,28 @@ from stoker.measure.labelled import Labelled, Score, score
 from stoker.request.decide.asks import read
 from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named
+from stoker.request.decide.packed import Table, pack, table
 from stoker.request.decide.weights import SCALE, Weights, share_of
+from training.compose import composed
 
-OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.json"
+OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "data" / "weights.bin"
 LEARNED = TASKS / "training.jsonl"
-STEPS = 300
-RATE = 0.05
+INFORMAL = TASKS / "informal.jsonl"
+REQUESTS = TASKS / "requests.txt"
+STEPS = 120
+RATE = 0.08
 PENALTY = 0.5
 """Half the sum of the squares of all weights, times this: what keeps them small."""
 HARD = 3.0
-OWN = 3.0
-"""What a hard negative, and a prompt of labelled.jsonl, count beside another."""
+WRITTEN = 0.5
+OWN = 2.0
+PEOPLES = 5.0
+MADE = 1.5
+"""What prompts count: hard negatives, those of training.jsonl, of labelled.jsonl, of informal.jsonl, composed ones."""
 MIX = 0.5
 """How freely every weight may grow, however its feature is spread over the classes."""
+LEAST_WEIGHT = 2
+"""A feature with no weight of so many hundredths of 24 is left out."""
 LEAST, LEAST_NEXT = 2, 4
 """Prompts in which a feature has to be; and a pair of words."""
 SAID = ("planning", "multi-file-refactor", "code-edit", "code-write", "review", "tool-use")
@@ -57,7 +65,13 @@ class Matrix(NamedTuple):
 
 def rows() -> list[tuple[Labelled, float]]:
     """What it learns from, and how much each counts. Where a system prompt may decide, a text teaches nothing."""
-    given = [*((row, 1.0) for row in load(LEARNED)), *((row, OWN) for row in load() if not row.is_held_out)]
+    written = load(LEARNED)
+    given = [
+        *((row, WRITTEN) for row in written),
+        *((row, OWN) for row in load() if not row.is_held_out),
+        *((row, MADE) for row in composed(REQUESTS, written)),
+        *((row, PEOPLES) for row in load(INFORMAL)),
+    ]
     decided = [(row, times) for row, times in given if not row.outline.systems or row.task_class in SAID]
     return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
 
@@ -115,17 +129,17 @@ def _scales(made: Matrix, labels: np.ndarray) -> np.ndarray:
     return MIX + (1 - MIX) * np.abs(ratio)
 
 
-def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, dict[str, str]]:
+def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, Table]:
     """As `request.decide.weights` reads them. A feature whose weights are all next to nothing is left out."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for (table, name), place in places.items():
-        bytes_ = np.clip(np.round(weights[place] * SCALE), -127, 127).astype(int)
-        if np.abs(bytes_).max() >= 2:
-            found[table][name] = b64encode(bytes(128 + int(one) for one in bytes_)).decode()
-    return {table: dict(sorted(names.items())) for table, names in sorted(found.items())}
+    found: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for (name, feature), place in places.items():
+        scaled = np.clip(np.round(weights[place] * SCALE), -127, 127).astype(int)
+        if np.abs(scaled).max() >= LEAST_WEIGHT:
+            found[name][feature] = bytes(128 + int(one) for one in scaled)
+    return {name: table(dict(sorted(rows.items())), len(CLASSES)) for name, rows in sorted(found.items())}
 
 
-def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = STEPS) -> dict[str, dict[str, str]]:
+def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = STEPS) -> dict[str, Table]:
     found = [seen(row) for row in given]
     often = Counter(name for one in found for name in one)
     kept = sorted(name for name, n in often.items() if n >= (LEAST_NEXT if name[0] == "next" else LEAST))
@@ -148,7 +162,8 @@ def folded(given: Sequence[Labelled], importance: Sequence[float], folds: int) -
 
 def digest() -> str:
     """Of what it learns from: the held-out half counts too, for it stands in the same file."""
-    return hashlib.sha256(LEARNED.read_bytes() + (TASKS / "labelled.jsonl").read_bytes()).hexdigest()
+    files = (LEARNED, INFORMAL, REQUESTS, TASKS / "labelled.jsonl")
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -164,10 +179,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{seen.total} prompts, accuracy {seen.accuracy:.3f}, {recalls}, {seen.alarms} of {hard} hard taken")
         return 0
     made = train(given, importance)
-    body = {"learned_from": digest(), "classes": list(CLASSES), "tables": made}
     found.out.parent.mkdir(exist_ok=True)
-    found.out.write_text(json.dumps(body, ensure_ascii=False, indent=0) + "\n")
-    print(f"{len(given)} prompts, {sum(map(len, made.values()))} features, {found.out.stat().st_size // 1024} KiB")
+    found.out.write_bytes(pack(digest(), CLASSES, made))
+    features = sum(len(one.names) for one in made.values())
+    print(f"{len(given)} prompts, {features} features, {found.out.stat().st_size // 1024} KiB")
     return 0
 
 

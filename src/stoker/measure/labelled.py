@@ -22,6 +22,9 @@ class Labelled(NamedTuple):
     hard: bool
     """It speaks in the words of a high-risk class, and is of another."""
     outline: Outline
+    also: tuple[str, ...] = ()
+    """Other classes that its author would accept."""
+    language: str = "en"
 
     @property
     def is_held_out(self) -> bool:
@@ -116,4 +119,5 @@ def _labelled(line: bytes) -> Labelled:
     task_class, hard = str(row.pop("class")), bool(row.pop("hard", False))
     tokens = row.get("tokens")
     row["is_long"] = isinstance(tokens, int) and tokens >= LONG
-    return Labelled(task_class, hard, msgspec.convert(row, Outline))
+    language = str(row.pop("lang", "en"))
+    return Labelled(task_class, hard, msgspec.convert(row, Outline), language=language)

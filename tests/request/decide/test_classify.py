@@ -78,7 +78,11 @@ def test_words_of_a_high_risk_class_are_not_enough_without_its_ask(text: str, ex
         ("Traceback (most recent call last):\nKeyError: 'a'", "code-edit"),
         ("Prove that there is no largest prime.", "reasoning"),
         ("12 * (3 + 4)", "math-short"),
-        ("Wo liegt der Schlüssel für die Garage?", "multilingual"),
+        ("Wo liegt der Schlüssel für die Garage?", "chat"),
+        ("Übersetze das ins Englische: Der Schlüssel liegt in der Garage.", "multilingual"),
+        ("Schreib mir eine Python-Funktion, die Primzahlen findet.", "code-write"),
+        ("Résume ce texte en trois phrases : le chat dort, le chien aussi, la maison est calme.", "summarise"),
+        ("Demuestra que la raíz de 2 es irracional.", "reasoning"),
         ("Return the name and the age as JSON: Ada, 36.", "json-extract"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections import Counter
 from math import exp
 
@@ -12,12 +11,14 @@ from hypothesis import strategies as st
 from training.classifier import digest
 
 from stoker.domain.task import CLASSES, Outline
-from stoker.learned import document
+from stoker.learned import packed
 from stoker.request.decide.asks import read
 from stoker.request.decide.features import affixes, features, form, named, pairs
+from stoker.request.decide.packed import Table, pack, table, unpack
 from stoker.request.decide.weights import SCALE, Weights, share_of
 
-SHIPPED = document()
+SHIPPED = packed()
+ROWS = {name: {key: one.row(at) for at, key in enumerate(one.names)} for name, one in SHIPPED.tables.items()}
 WEIGHTS = Weights(SHIPPED.classes, SHIPPED.tables)
 PIECES = st.sampled_from(
     ["plan", "please", "rename", "write", "the", "移行計画", "планы", "xyzzyqua", ".", ",", "\n", "7", "?"]
@@ -28,10 +29,10 @@ def plainly(text: str, outline: Outline) -> list[float]:
     """Feature by feature and class by class, as the training counts them."""
     sums = [0.0] * len(SHIPPED.classes)
     seen = features(read(text))
-    for (table, name), times in {**Counter(named(seen, form(outline))), ("form", "usual"): 1}.items():
-        if value := SHIPPED.tables[table].get(name):
-            share = times * (1 if table == "form" else share_of(seen.size))
-            sums = [one + share * (byte - 128) / SCALE for one, byte in zip(sums, b64decode(value), strict=True)]
+    for (kind, name), times in {**Counter(named(seen, form(outline))), ("form", "usual"): 1}.items():
+        if value := ROWS[kind].get(name):
+            share = times * (1 if kind == "form" else share_of(seen.size))
+            sums = [one + share * (byte - 128) / SCALE for one, byte in zip(sums, value, strict=True)]
     return sums
 
 
@@ -58,10 +59,42 @@ def test_a_word_that_nobody_has_seen_is_told_by_how_it_begins_and_ends() -> None
 
 
 def test_weights_for_other_classes_and_unknown_tables_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 weights for 3 classes"):
-        Weights(("a", "b", "c"), {"word": {"x": b64encode(bytes([128, 128])).decode()}})
+    with pytest.raises(ValueError, match="table 'word' is not of 3 classes"):
+        Weights(("a", "b", "c"), {"word": table({"x": bytes([128, 128])}, 2)})
     with pytest.raises(ValueError, match="no table 'phase'"):
-        Weights(("a",), {"phase": {}})
+        Weights(("a",), {"phase": table({}, 1)})
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=8)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["word", "next", "form"]), st.dictionaries(NAMES, st.binary(min_size=3, max_size=3))
+    )
+)
+def test_what_is_packed_is_unpacked(tables: dict[str, dict[str, bytes]]) -> None:
+    made = {name: table(rows, 3) for name, rows in tables.items()}
+    found = unpack(pack("abc", ("x", "y", "z"), made))
+    assert (found.learned_from, found.classes, found.tables) == ("abc", ("x", "y", "z"), made)
+    for name, rows in tables.items():
+        assert {key: found.tables[name].row(at) for at, key in enumerate(found.tables[name].names)} == rows
+
+
+def test_what_cannot_be_packed_or_unpacked_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 weights of 'x' for 3 classes"):
+        table({"x": b"ab"}, 3)
+    with pytest.raises(ValueError, match="line break"):
+        table({"a\nb": b"abc"}, 3)
+    whole = pack("abc", ("x",), {"word": Table(("a", "b"), b"\x80\x81")})
+    for broken in (b"", b"{}", whole[:-8], pack("abc", ("x",), {"word": Table(("a", "b"), b"\x80")})):
+        with pytest.raises(ValueError, match="file of weights"):
+            unpack(broken)
+
+
+def test_the_weights_that_ship_stay_small() -> None:
+    names = sum(len(one.names) for one in SHIPPED.tables.values())
+    assert len(pack(SHIPPED.learned_from, SHIPPED.classes, SHIPPED.tables)) < 1_000_000, names
 
 
 def test_what_ships_knows_all_classes_and_was_learned_from_the_prompts_that_are_there() -> None:

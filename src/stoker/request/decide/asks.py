@@ -1,8 +1,9 @@
 """What a text asks for: its clauses that begin with a verb, as a reader skims them. Pure.
 
-An ask stands at the beginning of a text or at its end, and what lies between is material: only these two stretches
-are read, so the cost has a bound. Lines of code, of diffs and between fences are no asks. "Please write a function that
-plans a route" asks to *write* a *function*; that it speaks of plans says nothing.
+The beginning of a text and its end are read closely. What lies between is mostly material: sentences that ask are read
+of prose, and of logs, code and data whatever reads like a sentence (`between`). Lines of code, of diffs and between
+fences are no asks. "Please write a function that plans a route" asks to *write* a *function*; that it speaks of plans
+says nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from stoker.request.decide import shapes
 from stoker.request.decide import verbs as s
+from stoker.request.decide.between import between
 
 HEAD = 480
 TAIL = 320
@@ -99,12 +101,18 @@ class Reading:
 
 
 def closely(text: str) -> str:
-    """The part of a text that is read."""
-    return text if len(text) <= HEAD + TAIL else f"{text[:HEAD]}\n{text[-TAIL:]}"
+    """The part of a text that is read: its beginning, what is asked in between, and its end."""
+    if len(text) <= HEAD + TAIL:
+        return text
+    found = between(text, HEAD, TAIL)
+    begin, end = text[:HEAD], text[-TAIL:]
+    if found.machine and found.sentences:
+        begin, end = found.said(begin), found.said(end)
+    return "\n".join((begin, *found.sentences, end))
 
 
 def read(text: str) -> Reading:
-    """Never raises; looks at no more than HEAD + TAIL characters."""
+    """Never raises. Linear in the text, of which a bounded part is read closely."""
     shown = closely(text)
     seen = frozenset(_shapes(shown))
     prose = _prose(shown) if seen & _CODED else shown
@@ -121,6 +129,7 @@ def _sentences(lower: str) -> list[list[str]]:
     translation: an expression that looks at each letter takes four times as long.
     """
     if not lower.isascii():
+        lower = s.plain(lower)
         lower = _BEYOND.sub(lambda found: " " if found[0].isspace() else '"', lower)
     plain = lower.encode().translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
     found = [part.split() for part in _EDGE.sub(" ", plain).split("\n")]
@@ -207,11 +216,18 @@ def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:
     for words in sentences:
         if _BEGIN.isdisjoint(words):
             continue
-        for start in (0, *[at + 1 for at, word in enumerate(words) if word in _HEADS]):
+        last = len(words) - 1
+        heads = [at + 1 for at, word in enumerate(words) if word in _HEADS and at < last and _opens(words[at + 1])]
+        for start in (0, *heads):
             at = _verb(words, start)
             if at is not None and (ask := _ask(words, at)):
                 found.append(ask)
     return tuple(found)
+
+
+def _opens(word: str) -> bool:
+    """Whether an ask may begin with it: most words after a comma are none."""
+    return word in _BEGIN or word in _MAY_LEAD or word[-2:] == "ly"
 
 
 def _verb(words: Sequence[str], start: int) -> int | None:

@@ -30,16 +30,16 @@ MEANINGS = {
     "everywhere, moved modules, a library or a pattern replaced across a code base; in any language; not planning it",
     "code-write": "new code in one place: function, script, query, expression, test, configuration file",
     "code-edit": "given code, or one named file or spot, is to be changed, fixed or converted; an error is to be fixed",
-    "review": "a judgement of code, a diff or a technical design is asked for, not a change",
+    "review": "a judgement of code, a diff or a technical design is asked for, not a change; also what given code does",
     "reasoning": "several steps of deduction: proofs, logic puzzles, paradoxes, arguments that are weighed",
     "tool-use": "tools are offered and the text asks for what tools do, and it is no work on code and no planning",
-    "json-extract": "fields, labels or entities are to be taken out of a given text, as JSON",
+    "json-extract": "fields, labels or entities are to be taken out of a given text, as JSON or a table",
     "long-context": "tens of thousands of tokens are given, and the question is about them",
-    "summarise": "a given text is to be made shorter; also a plan, a design or a poem",
+    "summarise": "a given text is to be made shorter or clearer: summary, title, rewording, proofreading",
     "math-short": "one calculation, conversion or equation with a short answer; a word problem of a step or two",
     "vision": "images come with the text, and it asks something of them",
-    "multilingual": "a translation, a question about words of another language, or a text that is not in English, "
-    "unless it is planning or multi-file-refactor",
+    "multilingual": "a translation, or a question about words, grammar or usage of a language; in whatever language a "
+    "request is written, that alone does not make it one",
 }
 """One line for each class."""
 _RULES = """You tell which class a request to an assistant is of. The message names a mark first. Then comes the text \

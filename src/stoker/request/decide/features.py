@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from stoker.domain.task import Outline
 from stoker.request.decide.asks import Ask, Reading
+from stoker.request.decide.languages import WITHOUT_BLANKS
 
 TABLES = ("word", "affix", "next", "first", "last", "ask", "mark", "form")
 EDGE = 12
@@ -32,31 +33,38 @@ NO_BLANKS = "\u3000"
 
 
 class Features(NamedTuple):
-    """Of one text; no word stands twice in one of them."""
+    """Of one text. Nothing stands twice in one of them but in `sentences`, whose neighbours count, each pair once."""
 
     words: frozenset[str]
-    next: frozenset[tuple[str, str]]
+    sentences: tuple[tuple[str, ...], ...]
     first: frozenset[str]
     last: frozenset[str]
     asks: frozenset[str]
-    marks: tuple[str, ...]
+    marks: frozenset[str]
 
     @property
     def size(self) -> int:
         """How many there are, known ones and others: of a long text each says less."""
-        return sum(map(len, self))
+        neighbours = sum(map(len, self.sentences)) - len(self.sentences)
+        others = (self.words, self.first, self.last, self.asks, self.marks)
+        return neighbours + sum(map(len, others))
 
 
 def features(reading: Reading) -> Features:
     sentences = reading.sentences
     return Features(
         reading.words,
-        frozenset(chain.from_iterable(map(pairwise, sentences))),
+        sentences,
         frozenset(sentences[0][:EDGE]) if sentences else frozenset(),
         frozenset(sentences[-1][-EDGE:]) if len(sentences) > 1 else frozenset(),
         frozenset(_asks(reading.asks)),
-        tuple(_marks(reading)),
+        frozenset(_marks(reading)),
     )
+
+
+def neighbours(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Each word with the one after it."""
+    return chain.from_iterable(map(pairwise, sentences))
 
 
 def affixes(word: str) -> list[str]:
@@ -107,11 +115,14 @@ def _marks(reading: Reading) -> Iterator[str]:
     if not prose.isascii():
         yield "beyond ascii"
         yield from (mark for script, mark in _SCRIPTS if script.search(prose))
+        if _SCRIPTS[0][0].search(prose):
+            yield from (f"to:{role}" for role, phrases in _WITHOUT_BLANKS if any(map(prose.__contains__, phrases)))
     if numbers := sum(map(str.isdigit, reading.words)):
         yield f"numbers:{min(numbers, 4)}"
         yield from (mark for part, mark in _OF_NUMBERS if part in prose)
 
 
+_WITHOUT_BLANKS = tuple((role, tuple(phrases.split())) for role, phrases in WITHOUT_BLANKS.items())
 _PARTS = (
     ('"', "quotes"), ("{", "braces"), ("|", "bars"), ("->", "arrow"), ("_", "underscore"), ("()", "call"),
     ("%", "percent"),
@@ -128,6 +139,6 @@ def named(seen: Features, forms: Collection[str]) -> Iterator[tuple[str, str]]:
     for word in seen.words:
         yield "word", word
         yield from (("affix", affix) for affix in affixes(word))
-    yield from (("next", f"{word} {after}") for word, after in seen.next)
+    yield from (("next", f"{word} {after}") for word, after in set(neighbours(seen.sentences)))
     for table, names in zip(TABLES[3:], (seen.first, seen.last, seen.asks, seen.marks, forms), strict=True):
         yield from ((table, name) for name in names)

@@ -6,6 +6,19 @@ is dear. `stoker.request.decide.asks` reads a text by them; what they weigh is l
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
+from stoker.request.decide import languages
+
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+
+
+def plain(text: str) -> str:
+    """Without accents, as people type in a hurry. Scripts that are no alphabet stay as they are."""
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFC", bare).replace("\u00df", "ss")
+
 
 def words(text: str) -> frozenset[str]:
     """A table of words, as they stand between blanks."""
@@ -17,9 +30,10 @@ def _phrases(phrases: str) -> frozenset[str]:
 
 
 LEAD = words(
+    plain(languages.LEAD) + " "
     "please pls plz kindly now then first also ok okay hi hey hello so and just can could would will you we i i'd "
     "i'll i'm to have help me us let let's lets go ahead try must should do need want be great bitte können kannst "
-    "wir ich möchte peux pouvez tu vous puedes por favor later next finally again maybe before anything touching but "
+    "wir ich mochte peux pouvez tu vous puedes por favor later next finally again maybe before anything touching but "
     "up nice use today either or really still simply"
 )
 """What may stand before the verb of an ask."""
@@ -87,6 +101,8 @@ ROLES: dict[str, frozenset[str]] = {
     ),
 }
 """Verb, or verb and particle: what may be asked with it."""
+for _role, _verbs in languages.ROLES.items():
+    ROLES[_role] = frozenset(map(plain, ROLES.get(_role, ()))) | words(plain(_verbs))
 VERBS: dict[str, frozenset[str]] = {
     verb: frozenset(role for role, verbs in ROLES.items() if verb in verbs)
     for verb in frozenset().union(*ROLES.values())
@@ -117,6 +133,9 @@ NOUNS: dict[str, str] = {
     for word in words.split()
 }
 """Noun: what kind of thing is made. Of a run of nouns the last counts: a test strategy is a strategy."""
+
+for _kind, _nouns in languages.NOUNS.items():
+    NOUNS = {**dict.fromkeys(words(plain(_nouns)), _kind), **NOUNS}
 
 PARTICLES = {
     "break": words("down into"), "put": words("together"), "lay": words("out"), "map": words("out"),

@@ -2,17 +2,18 @@
 
 Multinomial logistic regression, and nothing between features: what a feature adds can be told. The weights of one
 feature are the digits of one integer, so a text costs one addition per feature instead of one per feature and class.
-What the text adds counts less the longer it is.
+They are put together when a feature is first met: most never are. What the text adds counts less the longer it is.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterable, Mapping
+from itertools import count
 from math import exp
 from struct import Struct
 
-from stoker.request.decide.features import HAS_AFFIXES, NO_BLANKS, TABLES, Features, pairs
+from stoker.request.decide.features import TABLES, Features, affixes, neighbours
+from stoker.request.decide.packed import Table
 
 SCALE = 24
 """A weight of 1 is written as this: one signed byte holds weights up to 5.3."""
@@ -29,12 +30,32 @@ def share_of(size: int) -> float:
     return min((USUAL / size) ** 0.5, 2.0) if size else 1.0
 
 
+class _Sums(dict[int, int]):
+    """The digits of each name of a table, by its place: put together when they are first asked for."""
+
+    def __init__(self, table: Table, zero: int, keys: Iterable[object]) -> None:
+        super().__init__()
+        self.place = dict(zip(keys, count(1), strict=False)).get
+        """Of a name that has weights, from 1 on; else None."""
+        self._table = table
+        self._zero = zero
+
+    def __missing__(self, place: int) -> int:
+        made = self[place] = _packed(self._table.row(place - 1)) - self._zero
+        return made
+
+    def of(self, names: Iterable[object]) -> int:
+        """Of those that are known, each once."""
+        known = set(filter(None, map(self.place, names)))
+        return sum(map(self.__getitem__, known))
+
+
 class Weights:
-    """`tables`: by table and feature, base64 of one byte per class, the weight and 128. Raises ValueError for another
-    number of bytes, and for a table that nobody knows.
+    """`tables`: the weights of each feature, by table. Raises ValueError for a table that nobody knows, and for one of
+    another number of classes.
     """
 
-    def __init__(self, classes: Iterable[str], tables: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, classes: Iterable[str], tables: Mapping[str, Table]) -> None:
         self.classes = tuple(classes)
         self._zero = _packed(bytes([128] * len(self.classes)))
         self._half = self._zero << (8 * _DIGIT - 8)
@@ -42,34 +63,38 @@ class Weights:
         self._digits = Struct(f"<{len(self.classes)}I")
         if strange := tables.keys() - set(TABLES):
             raise ValueError(f"no table '{min(strange)}'")
-        read = {name: {key: self._read(value) for key, value in tables.get(name, {}).items()} for name in TABLES}
-        affix = read["affix"]
-        self._begins = {key[:-1]: value for key, value in affix.items() if key[-1] == "~"}
-        self._ends = {key[1:]: value for key, value in affix.items() if key[0] == "~"}
-        self._pairs = {key: value for key, value in affix.items() if "~" not in key}
-        self._word = {word: value + self._of_affixes(word) for word, value in read["word"].items()}
-        self._known = self._word.keys()
-        self._next = {tuple(key.split(" ")): value for key, value in read["next"].items()}
-        self._nexts = self._next.keys()
-        self._first, self._last, self._ask = read["first"], read["last"], read["ask"]
-        self._mark, self._form = read["mark"], read["form"]
-        self._usual = self._form.get("usual", 0)
+        for name, table in tables.items():
+            if len(table.rows) != len(table.names) * len(self.classes):
+                raise ValueError(f"table '{name}' is not of {len(self.classes)} classes")
+        nothing = Table((), b"")
+        self._sums = {name: self._sums_of(name, tables.get(name, nothing)) for name in TABLES}
+        self._affix, self._form = self._sums["affix"], self._sums["form"]
+        self._words: dict[str, int] = {}
+        """Of known words with their affixes."""
+        self._usual = self._form.of(("usual",))
         self._no_form = self._read_off(self._usual)
 
     def of_text(self, seen: Features) -> int:
-        known = seen.words & self._known
-        total = sum(map(self._word.__getitem__, known))
-        for word in seen.words - known:
-            total += self._of_affixes(word)
-        total += sum(map(self._next.__getitem__, self._nexts & seen.next))
-        for table, names in (
-            (self._first, seen.first), (self._last, seen.last), (self._ask, seen.asks), (self._mark, seen.marks),
-        ):  # fmt: skip
-            total += sum([table[name] for name in names if name in table])
-        return total
+        sums, words = self._sums, self._words
+        total = 0
+        for word in seen.words:
+            total += words[word] if word in words else self._of_word(word)
+        return (
+            total
+            + sums["next"].of(neighbours(seen.sentences))
+            + sum(
+                sums[table].of(names)
+                for table, names in (
+                    ("first", seen.first),
+                    ("last", seen.last),
+                    ("ask", seen.asks),
+                    ("mark", seen.marks),
+                )
+            )
+        )
 
     def of_form(self, names: Iterable[str]) -> int:
-        return self._usual + sum([self._form[name] for name in names if name in self._form])
+        return self._usual + self._form.of(names)
 
     def likely(self, text: int, size: int, form: int) -> list[float]:
         """The probability of each class, by both sums. `size`: features of the text."""
@@ -84,19 +109,18 @@ class Weights:
         """The sum of each class, and as much as `_half` adds to each."""
         return self._digits.unpack_from((total + self._half).to_bytes(self._digits.size + 1, "little"))
 
-    def _read(self, value: str) -> int:
-        found = b64decode(value, validate=True)
-        if len(found) != len(self.classes):
-            raise ValueError(f"{len(found)} weights for {len(self.classes)} classes")
-        return _packed(found) - self._zero
+    def _sums_of(self, name: str, table: Table) -> _Sums:
+        if name != "next":
+            return _Sums(table, self._zero, table.names)
+        words = " ".join(table.names).split(" ")
+        return _Sums(table, self._zero, zip(words[::2], words[1::2], strict=True))
 
-    def _of_affixes(self, word: str) -> int:
-        """As `features.affixes` names them."""
-        total = 0
-        if len(word) >= HAS_AFFIXES:
-            total = self._begins.get(word[:4], 0) + self._ends.get(word[-3:], 0)
-        if word[0] > NO_BLANKS:
-            total += sum([self._pairs.get(pair, 0) for pair in pairs(word)])
+    def _of_word(self, word: str) -> int:
+        known = self._sums["word"]
+        place = known.place(word)
+        if place is None:
+            return self._affix.of(affixes(word))
+        total = self._words[word] = self._affix.of(affixes(word)) + known[place]
         return total
 
 
