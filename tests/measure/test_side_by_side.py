@@ -37,8 +37,22 @@ def test_a_number_says_where_it_lies_or_does_not() -> None:
 
 
 def test_of_a_benchmark_the_twelve_figures_that_matter_come_first_with_their_units() -> None:
-    names = ["output_rate", "peak_output_rate", "knee_clients", "request_rate", "decode_rate", "ttft_p50", "ttft_p95",
-             "tpot_p50", "tpot_p95", "e2e_p50", "requests_failed", "cached_share", "cold_ttft", "n_single_token"]  # fmt: skip
+    names = [
+        "output_rate",
+        "peak_output_rate",
+        "knee_clients",
+        "request_rate",
+        "decode_rate",
+        "ttft_p50",
+        "ttft_p95",
+        "tpot_p50",
+        "tpot_p95",
+        "e2e_p50",
+        "requests_failed",
+        "cached_share",
+        "cold_ttft",
+        "n_single_token",
+    ]
     numbers: dict[str, Number] = {f"{step}{name}": 2.0 for step in ("", "c1.", "c4.") for name in names}
     rows = compare(run({}, **numbers), run({}, **dict.fromkeys(numbers, 3.0))).rows
     shown = chief(rows, Kind.BENCHMARK)
