@@ -100,13 +100,14 @@ class OwnEngine:
         raise NotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)
 
     def _ended(self, serve: Serve, key: str, code: int) -> NotStarted:
-        """By what it said: the line that tells why, else its last one."""
+        """Its last words, and what kind of failure they tell of."""
         hidden = (key, serve.key.reveal() if serve.key is not None else "")
         said = last_words(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        text = said.failure.evidence if said.failure is not None else redact(lines[-1], hidden) if lines else ""
-        kind = said.failure.kind.value if said.failure is not None else ""
-        return NotStarted(text[-_TAIL:] or "it ended without a word", kind, said.hint)
+        text = redact(lines[-1][-_TAIL:], hidden) if lines else "it ended without a word"
+        if said.failure is None:
+            return NotStarted(text)
+        return NotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
 
 
 def _open_pages(serve: Serve) -> set[str]:

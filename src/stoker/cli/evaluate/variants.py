@@ -51,7 +51,7 @@ async def run(row: Row, serve: Serve, engine: OwnEngine, load: Load, subject: Su
     try:
         started = await engine.launch(variant)
     except NotStarted as error:  # 2
-        _fail(row, error.kind or Failure.START_FAILED, str(error), error.fix, began)
+        _fail(row, error.kind or Failure.START_FAILED, error.evidence, error.fix, began)
         return
     ready = time.monotonic() - began
     try:
@@ -63,7 +63,7 @@ async def run(row: Row, serve: Serve, engine: OwnEngine, load: Load, subject: Su
         ended = started.failure()
         await started.stop()
     if ended is not None and row.outcome != "measured":  # 4
-        _fail(row, ended.kind or Failure.DIED, str(ended), ended.fix, began)
+        _fail(row, ended.kind or Failure.DIED, ended.evidence, ended.fix, began)
     row.numbers["start_seconds"] = round(ready, 3)
     row.seconds = round(time.monotonic() - began, 3)
 
