@@ -31,8 +31,8 @@ _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 class NotStarted(Exception):
     """The engine did not come up with this limit; the text is its own last words, shortened.
 
-    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the line
-    that tells.
+    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
+    line that tells.
     """
 
     def __init__(self, text: str, kind: str = "", fix: str = "", evidence: str = "") -> None:
