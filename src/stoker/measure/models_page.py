@@ -14,7 +14,7 @@ _STYLE = """
   --good: #1a7f4b; --bad: #b3362b; --same: #6b7580 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ec; --soft: #9aa4ae; --line: #39414a; --ground: #15191d;
   --band: #1d2329; --good: #55c98a; --bad: #f0857a; --same: #98a2ac } }
-body { margin: 0 auto; max-width: 62rem; padding: 2rem 1rem 4rem; color: var(--ink); background: var(--ground);
+body { margin: 0 auto; max-width: 68rem; padding: 2rem 1rem 4rem; color: var(--ink); background: var(--ground);
   font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
 p.verdict { font-size: 1.15rem; padding: .8rem 1rem; background: var(--band); border-left: 4px solid var(--same) }
@@ -23,14 +23,17 @@ th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(-
 th:first-child, td.left { text-align: left } thead th { color: var(--soft); font-weight: 500 }
 small, .soft { color: var(--soft) } .better { color: var(--good) } .worse { color: var(--bad) } svg { display: block }
 """
-_WIDTH, _HEIGHT = 220, 22
+_WIDTH, _HEIGHT = 180, 22
+_LEAST_SCALE = 0.2
+"""Of the lines: from so many points below zero to so many above, unless an interval is longer."""
 _KINDS = (" class='left'", "", "", "")
 
 
 def page(found: Comparison, when: str, notes: Sequence[str] = ()) -> str:
     """The whole file. `when`: the time, in words."""
     a, b = html.escape(found.a.name), html.escape(found.b.name)
-    rows = "".join(map(_row, found.classes))
+    scale = max((abs(bound) for one in found.classes for bound in one.interval), default=0.0)
+    rows = "".join(_row(one, max(scale, _LEAST_SCALE)) for one in found.classes)
     listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
     alone = f"<p class='soft'>Only one of them was measured at {_words(found.alone)}.</p>" if found.alone else ""
     head = f"<tr><th>class</th><th>{a}</th><th>{b}</th><th>difference</th><th></th><th></th></tr>"
@@ -54,12 +57,12 @@ def _words(names: Sequence[str]) -> str:
     return html.escape(", ".join(names) or "none")
 
 
-def _row(one: ByClass) -> str:
+def _row(one: ByClass, scale: float) -> str:
     word = one.verdict.value
     kind = "" if one.verdict is Verdict.SAME else word
     return (
         f"<tr><td class='left'>{html.escape(one.name)}</td><td>{_rate(one.a)}</td><td>{_rate(one.b)}</td>"
-        f"<td>{html.escape(points(one).replace('95 % interval ', ''))}</td><td>{_drawn(one)}</td>"
+        f"<td>{html.escape(points(one).replace('95 % interval ', ''))}</td><td>{_drawn(one, scale)}</td>"
         f"<td class='left {kind}'>{word}</td></tr>"
     )
 
@@ -69,11 +72,11 @@ def _rate(rate: Rate) -> str:
     return f"{rate.passed} of {rate.n} <small>{low:.2f} to {high:.2f}</small>"
 
 
-def _drawn(one: ByClass) -> str:
-    """The interval of the difference on a line from -100 to +100 points."""
+def _drawn(one: ByClass, scale: float) -> str:
+    """The interval of the difference on a line that is the same for all classes, zero in its middle."""
 
     def x(value: float) -> float:
-        return round((value + 1) / 2 * _WIDTH, 1)
+        return round((value / scale + 1) / 2 * (_WIDTH - 12) + 6, 1)
 
     colour = {Verdict.BETTER: "--good", Verdict.WORSE: "--bad", Verdict.SAME: "--same"}[one.verdict]
     middle, zero = _HEIGHT // 2, x(0)
