@@ -76,7 +76,7 @@ def test_candidates_see_the_devices_of_their_slot_only(config: Path) -> None:
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = ["1"]'))
     place = find_place(None)
     assert place.settings is not None
-    assert context._chosen(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
+    assert context.serve_there(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_only_processes_of_our_own_are_searched(tmp_path: Path) -> None:

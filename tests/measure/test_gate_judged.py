@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from stoker.domain.gate import Gate, condition
@@ -28,7 +29,7 @@ def gate(*texts: str) -> Gate:
     ("text", "kind"),
     [
         ("preflight", Kind.PREFLIGHT), ("canary", Kind.CANARY), ("ttft_p95 < 2s", Kind.BENCHMARK),
-        ("output_rate > 5", Kind.BENCHMARK), ("tool-use.lower >= 0.85", Kind.PREFLIGHT),
+        ("output_rate > 5", Kind.BENCHMARK), ("tools.lower >= 0.85", Kind.PREFLIGHT),
         ("context > 9", Kind.CONTEXT), ("c4.tpot_p95 < 1s", Kind.BENCHMARK),
     ],
 )  # fmt: skip
@@ -37,7 +38,7 @@ def test_each_condition_knows_what_measures_it(text: str, kind: Kind) -> None:
 
 
 def test_what_is_not_measured_yet_is_to_be_run_once_each() -> None:
-    asked = gate("preflight", "ttft_p95 < 2s", "tool-use.lower >= 0.8", "tpot_p50 < 1s", "canary")
+    asked = gate("preflight", "ttft_p95 < 2s", "tools.lower >= 0.8", "tpot_p50 < 1s", "canary")
     assert missing(asked, [run(Kind.CANARY)]) == [Kind.PREFLIGHT, Kind.BENCHMARK]
     assert [finding.outcome for finding in judge(asked, [])] == [UNDECIDED] * 5
     assert "no benchmark of this serve" in judge(asked, [])[1].seen
@@ -70,18 +71,18 @@ def test_a_whole_measurement_counts_as_it_went_the_newest_first() -> None:
 @pytest.mark.parametrize(
     ("passed", "n", "text", "outcome"),
     [
-        (30, 30, "tool-use.lower >= 0.85", PASSED),
-        (10, 10, "tool-use.lower >= 0.85", UNDECIDED),
-        (5, 30, "tool-use.lower >= 0.85", FAILED),
-        (0, 60, "tool-use.upper <= 0.1", PASSED),
-        (30, 60, "tool-use.upper <= 0.1", FAILED),
-        (1, 20, "tool-use.upper <= 0.1", UNDECIDED),
+        (30, 30, "tools.lower >= 0.85", PASSED),
+        (10, 10, "tools.lower >= 0.85", UNDECIDED),
+        (5, 30, "tools.lower >= 0.85", FAILED),
+        (0, 60, "tools.upper <= 0.1", PASSED),
+        (30, 60, "tools.upper <= 0.1", FAILED),
+        (1, 20, "tools.upper <= 0.1", UNDECIDED),
     ],
 )
 def test_a_rate_passes_fails_or_is_not_decided_by_its_interval(
     passed: int, n: int, text: str, outcome: Outcome
 ) -> None:
-    (found,) = judge(gate(text), [run(Kind.PREFLIGHT, numbers={"tool-use.passed": passed, "tool-use.n": n})])
+    (found,) = judge(gate(text), [run(Kind.PREFLIGHT, numbers={"tools.passed": passed, "tools.n": n})])
     assert found.outcome is outcome
     assert f"{passed} of {n}" in found.seen
 
@@ -93,6 +94,94 @@ def test_a_number_is_compared_and_one_that_is_not_there_decides_nothing() -> Non
     assert found[0].seen == "ttft_p95 = 1500 ms"
     (found_rate,) = judge(gate("needle.lower > 0.5"), [run(Kind.PREFLIGHT)])
     assert found_rate.outcome is UNDECIDED
+
+
+def benchmark(*steps: tuple[str, dict[str, Any]], modes: str = "warm", **fields: Any) -> Run:
+    def finding(name: str, seen: dict[str, Any]) -> Finding:
+        return Finding(name, PASSED, numbers={"requests_ok": 60, "requests_failed": 0, **seen})
+
+    findings = [finding(name, seen) for name, seen in steps]
+    settings = {"modes": msgspec.json.encode([modes])}
+    return run(Kind.BENCHMARK, findings=findings, settings={k: msgspec.Raw(v) for k, v in settings.items()}, **fields)
+
+
+def test_a_serve_that_is_slower_by_a_second_and_a_half_fails_the_documented_gate() -> None:
+    asked = gate("ttft_p95 < 2s")
+    for ttft, outcome in ((600.0, PASSED), (600.0 + 1500.0, FAILED)):
+        (found,) = judge(asked, [benchmark(("c1", {"ttft_p95": ttft}))])
+        assert (found.outcome, f"= {ttft:.4g} ms over 60 requests" in found.seen) == (outcome, True)
+
+
+@pytest.mark.parametrize(("n", "text"), [(59, "ttft_p95 < 2s"), (9, "ttft_p50 < 2s"), (59, "ttft_max < 2s")])
+def test_too_few_requests_decide_nothing_and_are_measured_again(n: int, text: str) -> None:
+    few = benchmark(("c1", {"requests_ok": n, "ttft_p50": 1.0, "ttft_p95": 1.0, "ttft_max": 1.0}))
+    (found,) = judge(gate(text), [few])
+    assert (found.outcome, f"{n} requests were answered, and it takes {n + 1}" in found.seen) == (UNDECIDED, True)
+    assert missing(gate(text), [few]) == [Kind.BENCHMARK]
+
+
+def test_a_step_that_the_newest_benchmark_does_not_have_is_looked_for_in_older_ones_and_else_measured() -> None:
+    newest = benchmark(("c1", {"ttft_p95": 10.0}), at=2.0)
+    older = benchmark(("c1", {"ttft_p95": 20.0}), ("c4", {"ttft_p95": 3000.0}), at=1.0)
+    asked = gate("ttft_p95 < 2s", "c4.ttft_p95 < 2s")
+    assert missing(asked, [newest]) == [Kind.BENCHMARK]
+    assert missing(asked, [newest, older]) == []
+    assert [one.outcome for one in judge(asked, [newest, older])] == [PASSED, FAILED]
+
+
+def test_a_figure_of_survivors_proves_nothing() -> None:
+    broken = benchmark(("c1", {"ttft_p95": 10.0, "requests_ok": 60, "requests_failed": 3}))
+    found = judge(gate("ttft_p95 < 2s", "requests_failed == 0"), [broken])
+    assert [one.outcome for one in found] == [FAILED, FAILED]
+    assert "3 of 63 requests failed" in found[0].seen
+
+
+def test_a_benchmark_of_cached_prompts_is_no_evidence() -> None:
+    cached = benchmark(("prefix-cached.c1", {"ttft_p95": 10.0}), modes="prefix-cached")
+    assert missing(gate("ttft_p95 < 2s"), [cached]) == [Kind.BENCHMARK]
+    (found,) = judge(gate("ttft_p95 < 2s"), [cached])
+    assert (found.outcome, "fresh prompts" in found.seen) == (UNDECIDED, True)
+
+
+def suite(passed: int, n: int, whole: bool = True) -> Run:
+    settings = {"whole": msgspec.Raw(b'["code-write"]' if whole else b"[]")}
+    return run(Kind.BOOTSTRAP, numbers={"code-write.passed": passed, "code-write.n": n}, settings=settings)
+
+
+@pytest.mark.parametrize(("passed", "outcome"), [(55, PASSED), (50, UNDECIDED), (30, FAILED)])
+def test_a_class_is_judged_by_the_interval_of_its_whole_suite(passed: int, outcome: Outcome) -> None:
+    (found,) = judge(gate("code-write.lower >= 0.8"), [suite(passed, 60)])
+    assert (found.outcome, f"{passed} of 60" in found.seen) == (outcome, True)
+
+
+def test_a_suite_that_was_ended_as_soon_as_it_looked_good_is_gone_on_with() -> None:
+    assert missing(gate("code-write.lower >= 0.8"), [suite(27, 27, whole=False)]) == [Kind.BOOTSTRAP]
+    assert missing(gate("code-write.lower >= 0.8"), [suite(55, 60)]) == []
+
+
+def test_a_rate_says_how_many_samples_it_takes_where_it_has_too_few() -> None:
+    measured = run(Kind.PREFLIGHT, numbers={"tools.passed": 24, "tools.n": 24})
+    (found,) = judge(gate("tools.lower >= 0.95"), [measured])
+    assert (found.outcome, "even all right, it takes 73 samples" in found.seen) == (UNDECIDED, True)
+
+
+def test_what_cannot_be_known_of_a_serve_may_be_set_aside_and_is_named() -> None:
+    asked = gate("preflight", "tpot_p50 < 1s", "soak")
+    measured = [run(Kind.PREFLIGHT), benchmark(("c1", {"tpot_p50": None}))]
+    assert outcome_of(judge(asked, measured)) is UNDECIDED
+    found = judge(asked, measured, unknown=("tpot_p50 < 1s", "preflight"))
+    assert [one.outcome for one in found] == [PASSED, Outcome.NOT_APPLICABLE, UNDECIDED]
+    assert found[1].seen.startswith("unknown, and set aside")
+    assert outcome_of(found[:2]) is PASSED
+    assert outcome_of(found[1:2]) is UNDECIDED, "nothing is left that passed"
+
+
+def test_an_unknown_identity_counts_as_unchanged_only_if_that_is_said_and_what_is_known_is_the_same() -> None:
+    now = Fingerprint("", "flags-1", {"engine": "openai", "version": "1"})
+    same = run(Kind.SOAK, fingerprint=now)
+    other = run(Kind.SOAK, fingerprint=Fingerprint("", "flags-1", {"engine": "openai", "version": "2"}))
+    assert usable([same, other], "fast", now, None, now=8.0) == []
+    assert usable([same, other], "fast", now, None, now=8.0, unknown_ok=True) == [same]
 
 
 def test_one_failure_fails_and_one_doubt_leaves_it_open() -> None:

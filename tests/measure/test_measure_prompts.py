@@ -146,3 +146,23 @@ def test_the_embedded_llama_counts_what_was_asked_for(engine: Target, target: in
             talk.close()
 
     assert asyncio.run(run()) == [target] * 4
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_two_runs_share_no_beginning_and_one_run_can_be_had_again(mode: Mode) -> None:
+    prompt, _ = made(256, words)
+    runs = [[prompt.text(seed, mode, nonce) for seed in range(20)] for nonce in (1, 2, 1)]
+    assert runs[0] == runs[2]
+    first, second = ({" ".join(text.split()[:4]) for text in texts} for texts in runs[:2])
+    assert not first & second
+    assert {words(text) for texts in runs for text in texts} == {256}
+
+
+def test_a_trace_that_is_replayed_again_shares_its_blocks_within_the_run_only() -> None:
+    async def count(text: str) -> int:
+        return pieces(text)
+
+    blocks = asyncio.run(calibrate(count))
+    one, again, other = (blocks.text(1100, (7, 8, 9), 1, nonce) for nonce in (1, 1, 2))
+    assert one == again
+    assert one.split()[:4] != other.split()[:4]

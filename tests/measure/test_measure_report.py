@@ -6,6 +6,7 @@ import asyncio
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -257,3 +258,32 @@ def test_plots_without_values_are_none_and_one_value_is_a_plot() -> None:
 @pytest.mark.parametrize(("value", "top"), [(0, 1), (1, 1), (1.1, 1.5), (97, 100), (101, 150), (8257, 10_000)])
 def test_axes_end_at_round_numbers(value: float, top: float) -> None:
     assert plots.nice(value) == top
+
+
+def prompts(server: ScriptedServer) -> list[str]:
+    bodies = [msgspec.json.decode(one.body) for one in server.requests if one.path == "/v1/chat/completions"]
+    return [str(body["messages"][-1]["content"]) for body in bodies if body.get("stream")]
+
+
+@pytest.mark.parametrize("mode", [Mode.WARM, Mode.PREFIX_CACHED])
+def test_a_benchmark_that_is_run_again_sends_no_prompt_again_and_its_seed_says_which_it_sent(mode: Mode) -> None:
+    wanted = Wanted(**{**SHORT, "repeats": 1, "seconds": 0.0}, concurrency=(1,), modes=(mode,))
+    made, server = bench(wanted)
+    seed = result(made).setting("seed")
+    again, other = bench(wanted)
+    assert seed != result(again).setting("seed")
+    assert not {" ".join(text.split()[:4]) for text in prompts(server)} & {
+        " ".join(text.split()[:4]) for text in prompts(other)
+    }
+    same = Wanted(**{**SHORT, "repeats": 1, "seconds": 0.0}, concurrency=(1,), modes=(mode,), seed=made.seed)
+    assert prompts(bench(same)[1]) == prompts(server)
+
+
+@pytest.mark.parametrize(("mode", "cached", "warns"), [
+    (Mode.WARM, 2, False), (Mode.WARM, 4, True), (Mode.COLD, 4, True), (Mode.HALF_SHARED, 25, False),
+])  # fmt: skip
+def test_prompts_that_came_from_a_cache_though_they_are_new_are_told(mode: Mode, cached: int, warns: bool) -> None:
+    wanted = Wanted(**{**SHORT, "repeats": 1, "seconds": 0.0}, concurrency=(1,), modes=(mode,))
+    made, _ = bench(wanted, replace(FAST, cached_tokens=cached))
+    found = [one for one in result(made).findings if one.name == "cached"]
+    assert [("8%" in one.seen, one.outcome) for one in found] == ([(True, Outcome.UNDECIDED)] if warns else [])

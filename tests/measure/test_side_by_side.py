@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
-from stoker.measure.side_by_side import compare, spread
+from stoker.measure.side_by_side import chief, compare, spread
 from stoker.measure.stats import Interval, wilson
 
 
@@ -34,3 +34,42 @@ def test_a_number_says_where_it_lies_or_does_not() -> None:
     assert spread("x", {"x": 1, "x_min": 0, "x_max": 2}) == Interval(0.0, 2.0)
     assert spread("x", {"x": 1, "x_low": None, "x_high": 2}) is None
     assert spread("x.passed", {"x.passed": 1}) is None
+
+
+def test_of_a_benchmark_the_twelve_figures_that_matter_come_first_with_their_units() -> None:
+    names = [
+        "output_rate",
+        "peak_output_rate",
+        "knee_clients",
+        "request_rate",
+        "decode_rate",
+        "ttft_p50",
+        "ttft_p95",
+        "tpot_p50",
+        "tpot_p95",
+        "e2e_p50",
+        "requests_failed",
+        "cached_share",
+        "cold_ttft",
+        "n_single_token",
+    ]
+    numbers: dict[str, Number] = {f"{step}{name}": 2.0 for step in ("", "c1.", "c4.") for name in names}
+    rows = compare(run({}, **numbers), run({}, **dict.fromkeys(numbers, 3.0))).rows
+    shown = chief(rows, Kind.BENCHMARK)
+    assert [row.name for row in shown] == names[:12]
+    assert [row.unit for row in shown[:6]] == ["tokens/s", "tokens/s", "clients", "1/s", "tokens/s", "ms"]
+    assert {row.ratio for row in shown} == {1.5}
+    assert len(rows) == 3 * len(names)
+
+
+def test_of_anything_else_what_is_apart_and_what_changed_most_comes_first() -> None:
+    before: dict[str, Number] = {f"n{at:02}": 100 for at in range(20)} | {
+        "x.passed": 1,
+        "x.n": 20,
+        "y.passed": 5,
+        "y.n": 20,
+    }
+    after: dict[str, Number] = {**before, "n07": 300, "x.passed": 19}
+    shown = chief(compare(run({}, **before), run({}, **after)).rows, Kind.CANARY)
+    assert [row.name for row in shown[:3]] == ["x rate", "y rate", "n07"]
+    assert len(shown) == 12

@@ -178,3 +178,82 @@ def test_a_context_search_counts_for_the_serve_whatever_limit_it_runs_with() -> 
         assert plane.admin("reload")[0] == 200
         assert plane.admin("switch", serve="m")[0] == 200
         assert finding("long")["outcome"] == "passed", "what was found was written into the configuration"
+
+
+DECIDABLE = """
+[gate.fast]
+conditions = ["ttft_p95 < 100ms", "c2.ttft_p50 < 1s"]
+
+[gate.refused]
+conditions = ["ttft_p90 < 1s", "code-write.lower >= 0.95"]
+
+[gate.own]
+conditions = ["tpot_p50 < 1s", "ttft_p50 < 1s", "context >= 1024"]
+
+[gate.work]
+conditions = ["math-short.lower >= 0.8"]
+
+[alias.coder]
+serve = "a"
+gate = "work"
+
+[alias.writer]
+serve = "auto:code-write"
+
+[[tier]]
+name = "local"
+serve = "a"
+"""
+
+
+@pytest.mark.heavy
+def test_a_gate_runs_what_its_conditions_take_and_a_slower_serve_fails_it() -> None:
+    with running(serve("a", Script(first_event_after=0.01)), DECIDABLE) as plane:
+        assert plane.admin("switch", serve="a")[0] == 200
+
+        def gated(*words: str) -> tuple[int, dict[str, Any], str]:
+            code, out, told = said(plane, "gate", "a", *words, "--json")
+            return code, json.loads(out), told
+
+        code, run, told = gated("--gate", "fast")
+        assert (code, run["outcome"]) == (0, "passed"), told
+        assert "requests at least: c1 60, c2 10" in told
+        plane.scripted("a", first_event_after=0.16)
+        code, run, told = gated("--gate", "fast", "--unknown-ok")
+        assert (code, outcomes(run)) == (1, {"ttft_p95 < 100ms": "failed", "c2.ttft_p50 < 1s": "passed"}), told
+        code, run, told = gated("--gate", "refused")
+        assert (code, run["error"]["code"]) == (2, "undecidable")
+        assert "60 requests" in told
+        assert "needs 73 samples" in told
+        plane.scripted("a", first_event_after=0.0)
+        code, run, told = gated("--for", "coder")
+        assert (code, run["findings"][0]["seen"]) == (1, "0 of 60, 95 % interval 0.000 to 0.060"), told
+        assert run["settings"]["proposed"] == ["code-write.lower >= 0.8"]
+
+
+@pytest.mark.heavy
+def test_the_gate_of_a_serve_that_others_run_can_be_finished() -> None:
+    external = serve("a", None, cmd=None, slot=None, base_url="http://127.0.0.1:EXTERNAL/v1", parallel=None,
+                     stop_grace=None)  # fmt: skip
+    with (
+        running(serve("other", Script(usage=False)), started=True) as elsewhere,
+        running(external.replace("EXTERNAL", str(elsewhere.port)), DECIDABLE) as plane,
+    ):
+        assert elsewhere.admin("switch", serve="other")[0] == 200
+        plane.write(plane.config.read_text().replace('name = "a"\n', 'name = "a"\nserved_name = "other"\n', 1))
+        assert plane.admin("reload")[0] == 200
+        assert plane.admin("switch", serve="a")[0] == 200
+        code, out, told = said(plane, "gate", "a", "--gate", "own", "--json")
+        assert (code, outcomes(json.loads(out))) == (
+            1, {"tpot_p50 < 1s": "undecided", "ttft_p50 < 1s": "passed", "context >= 1024": "undecided"},
+        ), told  # fmt: skip
+        command = f"stoker gate a --config {plane.config} --gate own --unknown-ok"
+        assert command in told
+        assert command in json.loads(out)["findings"][0]["fix"]
+        code, out, told = said(plane, *command.split()[1:], "--json")
+        run = json.loads(out)
+        assert (code, run["outcome"]) == (0, "passed"), told
+        assert run["settings"]["set_aside"] == ["tpot_p50 < 1s", "context >= 1024"]
+        assert run["settings"]["unknown_ok"] is True
+        assert "model" in run["settings"]["unknown_identity"]
+        assert "set aside" in run["findings"][0]["seen"]

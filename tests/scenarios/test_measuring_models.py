@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 
 import pytest
-from plane import MODELS, STOKER, Plane, llama, running
+from plane import MODELS, STOKER, Plane, llama, poll, running
 
 pytestmark = pytest.mark.llama
 
@@ -64,3 +65,35 @@ def test_the_largest_context_is_found_with_engines_of_their_own() -> None:
         assert code == 1
         assert "did not start: stoker embedded engine: llama.cpp could not serve" in out
         assert "none of them works" in out
+
+
+@pytest.mark.heavy
+def test_a_sweep_that_is_broken_off_gives_the_slot_back_and_goes_on() -> None:
+    with running(llama("spark", "spark"), llama("ember", "ember")) as plane:
+        assert plane.admin("switch", serve="ember")[0] == 200
+        words = ("eval", "sweep", "spark", "--seconds", "0.5", "--output-tokens", "16", "--json")
+        command = [str(STOKER), *words, "--vary", "kv_cache_type=f16,q7_9", "--vary", "parallel=1,4"]
+        sweep = subprocess.Popen(
+            [*command, "--config", str(plane.config)], env=plane.environment, cwd=plane.directory, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            poll(lambda: len(list((plane.state / "results").glob("*-sweep-*.json"))) == 1, "it began")
+            (path,) = (plane.state / "results").glob("*-sweep-*.json")
+            poll(lambda: b'"measured"' in path.read_bytes(), "one is on disk before the next one is over")
+            assert plane.serve("ember")["state"] == "stopped"
+            sweep.send_signal(signal.SIGINT)
+            _, told = sweep.communicate(timeout=50)
+        finally:
+            sweep.kill()
+        assert (sweep.returncode, f"--resume {path}" in told) == (1, True), told
+        assert plane.serve("ember")["state"] == "ready"
+        assert not [one for one in plane.processes().values() if "spark.gguf" in one], "nothing of a variant is left"
+        code, out, told = run(plane, *words, "--resume", str(path))
+        found = json.loads(out)
+        assert (code, [row["failure"] or row["outcome"] for row in found["rows"]]) == (
+            0, ["measured", "measured", "unsupported", "unsupported"],
+        ), told  # fmt: skip
+        assert "1 of 4" not in told
+        assert found["best"]["kv_cache_type"] == "f16"
+        assert plane.serve("ember")["state"] == "ready"

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.evaluate import benchmark, bootstrap, canary, classifier, context, planning, preflight, soak
+from stoker.cli.evaluate import (
+    benchmark,
+    bootstrap,
+    canary,
+    classifier,
+    compare,
+    context,
+    planning,
+    preflight,
+    soak,
+    sweep,
+)
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
 app.command()(preflight.preflight)
@@ -12,6 +23,8 @@ app.command()(benchmark.benchmark)
 app.command()(canary.canary)
 app.command()(soak.soak)
 app.command()(context.context)
+app.command()(sweep.sweep)
+app.command()(compare.compare)
 app.command()(bootstrap.bootstrap)
 app.command()(bootstrap.calibrate)
 app.command()(planning.planning)

@@ -74,6 +74,14 @@ def tier_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)
 
 
+def compared_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Serves, tiers, and aliases of serves."""
+    aliases = _document(context).get("alias")
+    own = [name for name, told in aliases.items() if not _is_task(told)] if isinstance(aliases, dict) else []
+    names = [*serve_names(context, incomplete), *tier_names(context, incomplete), *_matching(own, incomplete)]
+    return list(dict.fromkeys(names))
+
+
 def class_names(context: typer.Context, incomplete: str) -> list[str]:
     """Classes of tasks: the built-in ones, then the configuration's own."""
     from stoker.domain.task import CLASSES

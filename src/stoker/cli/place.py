@@ -87,8 +87,27 @@ def cautions(settings: Settings) -> list[str]:
     from stoker.config.explain import warnings
     from stoker.fleet.engines import plan
 
-    found = warnings(settings)
+    found = warnings(settings) + undecidable(settings)
     return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
+
+
+def undecidable(settings: Settings) -> list[str]:
+    """Conditions of gates that nothing can decide, with what it would take: one sentence each."""
+    if not settings.gates:
+        return []
+    from stoker.domain.task import CLASSES
+    from stoker.measure import gate_needs
+    from stoker.measure.suites import fixture
+
+    classes = settings.router.known if settings.router is not None else CLASSES
+    conditions = [(gate.name, one) for gate in settings.gates for one in gate.conditions]
+    is_of_class = any(gate_needs.class_of(one, classes) for _, one in conditions)
+    fixtures = fixture.sizes(fixture.shipped()) if is_of_class else {}
+    return [
+        f"gate '{name}' cannot be decided: {text}"
+        for name, one in conditions
+        if (text := gate_needs.refusal(one, fixtures, classes))
+    ]
 
 
 def find_place(config: str | None, state: str | None = None) -> Place:

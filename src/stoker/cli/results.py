@@ -14,6 +14,8 @@ from stoker.cli.failure import Refused, UsageError
 from stoker.cli.place import find_place
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stoker.domain.run import Number, Run
     from stoker.measure.side_by_side import Comparison, Row
     from stoker.measure.stats import Interval
@@ -137,11 +139,14 @@ def tell(run: Run) -> None:
 def compare(
     before: _Id,
     after: Annotated[str, typer.Argument(metavar="ID", help="The other one.", autocompletion=result_ids)],
+    all_: Annotated[bool, typer.Option("--all", help="Every number, not only the twelve that matter.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Two results of one kind side by side, with difference and spreads. What else differs is named."""
+    """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
+    differs is named."""
+    from stoker.measure.side_by_side import chief
     from stoker.measure.side_by_side import compare as compared
 
     store = _store(config, state)
@@ -149,14 +154,18 @@ def compare(
     if first.kind is not second.kind:
         raise UsageError(f"{first.id} is a {first.kind} and {second.id} a {second.kind}: name two of one kind")
     found = compared(first, second)
+    matters = chief(found.rows, first.kind)
     if json:
-        rows = [row._asdict() | {"is_apart": row.is_apart} for row in found.rows]
+        rows = [
+            row._asdict() | {"is_apart": row.is_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
+            for row in found.rows
+        ]
         terminal.emit({"before": first.id, "after": second.id, "different": found.difference._asdict(), "rows": rows})
         return
-    _side_by_side(first, second, found)
+    _side_by_side(first, second, found, found.rows if all_ else matters)
 
 
-def _side_by_side(first: Run, second: Run, found: Comparison) -> None:
+def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
     if found.difference.identity:
         terminal.note("these are two different models: no regression of one can be read from this")
@@ -165,17 +174,20 @@ def _side_by_side(first: Run, second: Run, found: Comparison) -> None:
             terminal.say(f"{word:<10} {line}")
     if any(found.difference):
         terminal.say()
-    columns = ("NUMBER", "BEFORE", "AFTER", "DIFFERENCE", "%", "SPREAD BEFORE", "SPREAD AFTER", "")
-    terminal.table(columns, [_cells(row) for row in found.rows], right=columns[1:5])
+    columns = ("NUMBER", "UNIT", "BEFORE", "AFTER", "DIFFERENCE", "RATIO", "SPREAD BEFORE", "SPREAD AFTER", "")
+    terminal.table(columns, [_cells(row) for row in rows], right=columns[2:6])
+    if left := len(found.rows) - len(rows):
+        terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     return (
         row.name,
+        row.unit,
         _figure(row.before),
         _figure(row.after),
         _signed(row.difference),
-        figures.UNKNOWN if row.share is None else f"{100 * row.share:+.1f}",
+        figures.UNKNOWN if row.ratio is None else f"{row.ratio:.2f}x",
         _spread(row.spread_before),
         _spread(row.spread_after),
         "apart" if row.is_apart else "",

@@ -26,7 +26,7 @@ class GateTable(Section):
     """What a model has to prove before an alias may mean it."""
 
     conditions: list[ConditionText] = setting(
-        [], "Required. All have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `tools.lower >= 0.85`."
+        [], "Required. All have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= 0.8`."
     )
     max_age: SomeDuration | None = setting(
         None, "A measurement that is older does not count. Left out: it counts as long as the serve is what it was."

@@ -11,7 +11,9 @@ import msgspec
 
 from stoker.domain.run import Kind
 
-_FORM = re.compile(r"(?P<metric>[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)?)\s*(?P<op><=|>=|<|>|==)\s*(?P<value>\S+)")
+_FORM = re.compile(
+    r"(?P<metric>(?:r[0-9]+\.[0-9]+\.)?[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)?)\s*(?P<op><=|>=|<|>|==)\s*(?P<value>\S+)"
+)
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 _VALUE = re.compile(r"(-?\d+(?:\.\d+)?)([a-zA-Z%]*)")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {

@@ -5,6 +5,7 @@ Everything that was heard is kept as it comes: on cancel, `measured` is what the
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,6 +68,8 @@ class Bench:
         self.counted_by = ""
         self.is_full_length = True
         """Whether the server was asked to answer at full length; False: it refuses that."""
+        self.seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
+        """What the prompts of this run begin with."""
         self._talks: dict[str, Talk] = {}
         self._blocks: Blocks | None = None
         self._salt = 0
@@ -194,7 +197,7 @@ class Bench:
             seed = salt * 1_000_003 + number
             if step.trace and self._blocks is not None:
                 line = step.trace[number]
-                text = self._blocks.text(line.input_length, tuple(line.hash_ids), seed)
+                text = self._blocks.text(line.input_length, tuple(line.hash_ids), seed, self.seed)
                 document = self._document(text, max(1, line.output_length))
             else:
                 document = self._document(self._text(seed, step.mode), step.output)
@@ -204,7 +207,7 @@ class Bench:
 
     def _text(self, seed: int, mode: Mode) -> str:
         assert self.prompt is not None
-        return self.prompt.text(seed, mode)
+        return self.prompt.text(seed, mode, self.seed)
 
     def _document(self, text: str, output: int) -> dict[str, Any]:
         exact = {**_EXACT_OUTPUT, "min_tokens": output} if self.is_full_length else {}

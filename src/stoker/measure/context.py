@@ -28,6 +28,18 @@ _CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request:
 _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 
 
+class NotStarted(Exception):
+    """The engine did not come up with this limit; the text is its own last words, shortened.
+
+    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
+    line that tells.
+    """
+
+    def __init__(self, text: str, kind: str = "", fix: str = "", evidence: str = "") -> None:
+        super().__init__(text)
+        self.kind, self.fix, self.evidence = kind, fix, evidence or text
+
+
 class Started(NamedTuple):
     """An engine that runs with one candidate's limit."""
 
@@ -37,10 +49,8 @@ class Started(NamedTuple):
     log: str
     """What it wrote since its start."""
     stop: Callable[[], Awaitable[None]]
-
-
-class NotStarted(Exception):
-    """The engine did not come up with this limit; the text is its own last words, shortened."""
+    failure: Callable[[], NotStarted | None] = lambda: None
+    """Why it ended by itself; None: it runs."""
 
 
 Start = Callable[[int], Awaitable[Started]]

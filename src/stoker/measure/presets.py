@@ -49,6 +49,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
     speed: float = 1.0
     quick: bool = False
+    seed: int | None = None
+    """What the prompts are drawn from; None: a number of its own for each run, kept with the result."""
 
 
 class Step(NamedTuple):

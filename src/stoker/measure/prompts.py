@@ -2,8 +2,9 @@
 
 A prompt is a row of short words. Another order of the same words has the same length (a tokenizer that splits at
 spaces, as nearly all do, sees the same words) and shares nothing with it: so one prompt is counted until it fits, and
-every request gets an order of its own, which differs in the first words. What a request really took is in its usage,
-and that is what is kept.
+every request gets an order of its own, which differs from the first word on. The order is drawn from the number of the
+request and from the nonce of the run: a benchmark that is run again sends no prompt that a cache has seen, also where
+its requests share a prefix with each other. What a request really took is in its usage, and that is what is kept.
 """
 
 from __future__ import annotations
@@ -46,19 +47,26 @@ class Prompt(NamedTuple):
     tail: str
     tokens: int
     target: int
+    overhead: int = 0
+    """Tokens of the chat template, which every request begins or ends with."""
 
     @property
     def is_exact(self) -> bool:
         return self.tokens == self.target
 
-    def text(self, seed: int = 0, mode: Mode = Mode.WARM) -> str:
-        """The prompt of request number `seed`: the same seed gives the same text."""
+    def text(self, seed: int = 0, mode: Mode = Mode.WARM, nonce: int = 0) -> str:
+        """The prompt of request number `seed` in the run `nonce`: the same two numbers give the same text.
+
+        Requests of one run share what the mode says; requests of two runs share nothing.
+        """
+        words = list(self.words)
+        random.Random(f"run {nonce}").shuffle(words)
         if mode is Mode.PREFIX_CACHED:
-            return " ".join(self.words) + self.tail
-        shared = len(self.words) // 2 if mode is Mode.HALF_SHARED else 0
-        moved = list(self.words[shared:])
-        random.Random(seed * 7919 + shared).shuffle(moved)
-        return " ".join((*self.words[:shared], *moved)) + self.tail
+            return " ".join(words) + self.tail
+        shared = len(words) // 2 if mode is Mode.HALF_SHARED else 0
+        moved = words[shared:]
+        random.Random(f"run {nonce} request {seed}").shuffle(moved)
+        return " ".join((*words[:shared], *moved)) + self.tail
 
 
 class TooShort(ValueError):
@@ -93,7 +101,7 @@ async def make(target: int, count: Count) -> Prompt:
         low, high = (middle, high) if await at(middle) <= target else (low, middle)
     text = " ".join(row(low))
     tail, tokens = await _filled(text, seen[low], target, count)
-    return Prompt(row(low), tail, tokens, target)
+    return Prompt(row(low), tail, tokens, target, overhead=max(0, empty - 1))
 
 
 async def _filled(text: str, tokens: int, target: int, count: Count) -> tuple[str, int]:
@@ -122,8 +130,8 @@ class Blocks:
         self._empty = empty
         self._per_word = per_word
 
-    def text(self, tokens: int, ids: tuple[int, ...], seed: int) -> str:
-        """About `tokens` long. Without ids nothing is shared."""
+    def text(self, tokens: int, ids: tuple[int, ...], seed: int, nonce: int = 0) -> str:
+        """About `tokens` long. Without ids nothing is shared; with them nothing but within the run `nonce`."""
         left = max(1, round((tokens - self._empty) / self._per_word))
         whole = max(1, round(self.SIZE / self._per_word))
         pieces: list[str] = []
@@ -131,7 +139,7 @@ class Blocks:
             size = min(whole, left - place * whole)
             name = f"block {ids[place]}" if place < len(ids) else f"request {seed} {place}"
             words = list(row(size))
-            random.Random(name).shuffle(words)
+            random.Random(f"run {nonce} {name}").shuffle(words)
             pieces += words
         return " ".join(pieces)
 

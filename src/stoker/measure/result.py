@@ -13,6 +13,7 @@ from stoker.measure.bench import Bench, Measured
 from stoker.measure.figures import counts, figures, summary
 from stoker.measure.ladder import drift, has_drifted, knee
 from stoker.measure.load import is_punctual
+from stoker.measure.prompts import Mode
 from stoker.measure.timing import Timed
 
 
@@ -48,7 +49,7 @@ def run_of(
     numbers |= counts(every)
     cold = bench.cold.get(route)
     numbers["cold_ttft"] = None if cold is None or cold.ttft is None else round(cold.ttft * 1000, 4)
-    findings += _about_ladder(bench, route, numbers)
+    findings += _about_ladder(bench, route, numbers) + _about_cache(bench, rows)
     has_failed = any(not one.is_ok for one in every) or any(one.outcome is Outcome.FAILED for one in findings)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED if has_failed or not every else Outcome.PASSED
     return Run(
@@ -70,6 +71,7 @@ def _settings(bench: Bench) -> dict[str, Any]:
     prompt = bench.prompt
     asked: dict[str, Any] = msgspec.to_builtins(bench.wanted)
     return asked | {
+        "seed": bench.seed,
         "prompt_tokens": bench.prompt_tokens,
         "prompt_tokens_made": prompt.tokens if prompt is not None else None,
         "prompt_tokens_counted_by": bench.counted_by,
@@ -132,6 +134,37 @@ def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[
             )
         )
     return found
+
+
+MOST_CACHED = 0.05
+"""Share of prompt tokens above which prompts that share nothing were not all read anew."""
+
+
+def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
+    """Steps with fresh prompts whose prompts came from a cache all the same. The chat template is the same in every
+    request: its tokens may be cached."""
+    prompt = bench.prompt
+    template = prompt.overhead / prompt.tokens if prompt is not None and prompt.tokens else 0.0
+    shares: dict[str, Number] = {}
+    for row in rows:
+        if row.step.mode not in (Mode.WARM, Mode.COLD) or row.step.trace:
+            continue
+        share = figures(row.samples(bench.time.now()))["cached_share"]
+        if share is not None and share > MOST_CACHED + template:
+            shares[row.step.name] = share
+    if not shares:
+        return []
+    seen = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share is not None)
+    return [
+        Finding(
+            "cached",
+            Outcome.UNDECIDED,
+            f"prompts of this run are new, and the server says it took their tokens from a cache: {seen}",
+            "something in front of the model keeps answers, or its cache joins equal pieces of different prompts",
+            "ask for longer prompts with --prompt-tokens, or look what caches there; times to first token are too good",
+            {f"{name}.cached_share": share for name, share in shares.items()},
+        )
+    ]
 
 
 def _raw_of(rows: list[Measured], cold: Timed | None) -> Raw:

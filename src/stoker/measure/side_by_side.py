@@ -5,15 +5,34 @@ No verdict: which way a number is better depends on the kind. `compare` has one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stoker.domain.run import Number, Run
+from stoker.domain.run import Kind, Number, Run
 from stoker.measure.fingerprint import Difference, difference
 from stoker.measure.stats import Interval, wilson
 
 _ENDS = (("_low", "_high"), (".low", ".high"), ("_min", "_max"), (".min", ".max"))
 """How numbers beside a number say where it lies."""
+
+
+MOST = 12
+"""Rows that are shown unless all are asked for."""
+_OF_BENCHMARKS = (
+    "output_rate", "peak_output_rate", "knee_clients", "request_rate", "decode_rate", "ttft_p50", "ttft_p95",
+    "tpot_p50", "tpot_p95", "e2e_p50", "goodput_share", "requests_failed", "cached_share", "cold_ttft", "ttft_max",
+    "stall_max", "drift",
+)  # fmt: skip
+"""The figures of a benchmark that matter, the first one most; of each step there are many more."""
+_UNITS = (
+    (("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", "cold_ttft"), "ms"),
+    (("request_rate", "goodput"), "1/s"),
+    (("output_rate", "decode_rate", "knee_output_rate", "peak_output_rate"), "tokens/s"),
+    (("knee_clients", "clients"), "clients"),
+    (("seconds",), "s"),
+    (("input_tokens", "output_tokens", "cached_tokens", "prompt_tokens", "prompt_min", "prompt_max", "context",
+      "kv_tokens"), "tokens"),
+)  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -27,6 +46,16 @@ class Row(NamedTuple):
     """The difference as a share of `before`."""
     spread_before: Interval | None
     spread_after: Interval | None
+
+    @property
+    def unit(self) -> str:
+        """Of the number; empty: a count, or a share of 1."""
+        return unit_of(self.name)
+
+    @property
+    def ratio(self) -> float | None:
+        """`after` as a multiple of `before`."""
+        return self.after / self.before if self.before and self.after is not None else None
 
     @property
     def is_apart(self) -> bool:
@@ -47,6 +76,30 @@ def compare(before: Run, after: Run) -> Comparison:
     ends |= {name.rpartition(".")[0] + ".n" for name in names if name.endswith(".passed")}
     rows = [_row(name, before.numbers, after.numbers) for name in names if name not in ends]
     return Comparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
+
+
+def chief(rows: Sequence[Row], kind: Kind) -> list[Row]:
+    """The rows that matter, at most MOST of them.
+
+    Of benchmarks the figures of a table; of anything else 1. what is apart  2. rates  3. what changed, the most first.
+    """
+    known = [row for row in rows if row.before is not None or row.after is not None]
+    if kind is Kind.BENCHMARK:
+        place = {name: at for at, name in enumerate(_OF_BENCHMARKS)}
+        return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
+
+    def weight(row: Row) -> tuple[bool, bool, float]:
+        return not row.is_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
+
+    return sorted(known, key=weight)[:MOST]
+
+
+def unit_of(name: str) -> str:
+    """`ms`, `tokens/s`...; empty: a count, or a share of 1."""
+    if name.endswith("_share"):
+        return ""
+    figure = name if name.startswith("cold_") else name.rpartition(".")[2]
+    return next((unit for starts, unit in _UNITS if figure.startswith(starts)), "")
 
 
 def _row(name: str, before: Mapping[str, Number], after: Mapping[str, Number]) -> Row:

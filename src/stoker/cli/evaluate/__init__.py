@@ -7,6 +7,9 @@ canary     the fixed questions against a baseline       soak        hours of the
 context    the largest context that works               known       the serve that is measured, as it is configured
 kept       the run, its file and the index              own_engine  an engine started anew for a candidate
 classifier whether a model tells classes better than the built-in classifier
+sweep      the same serve with other settings   variants    one of them: started, measured, stopped
+borrowed   a slot that a measurement has for itself      compare     two models side by side
+gating     what a gate needs, measured           suite       whole suites of one serve
 drifting   what canaries say over time                  told        Ctrl-C and SIGTERM end it in order
 machine    facts about where it ran
 """

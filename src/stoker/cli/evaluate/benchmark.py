@@ -55,6 +55,9 @@ def benchmark(
         str | None, typer.Option("--against", metavar="RESULT", help="An earlier result, to compare with.")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Send the prompts of an earlier run again. Default: new ones.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One short repeat of each step: rough figures.")] = False,
     json: options.Json = False,
 ) -> None:  # fmt: skip
@@ -80,6 +83,7 @@ def benchmark(
         slo_tpot=options.duration(slo_tpot, "--slo-tpot"),
         speed=speed,
         quick=quick,
+        seed=seed,
     )
     trace = asked.trace_of(replay) if replay is not None else []
     found = subject.find(serve, base_url, model, key_env, direct, config, state)

@@ -43,7 +43,7 @@ def context(
     place = find_place(config, state)
     if place.settings is None:
         raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
-    chosen = _chosen(place, place.settings, serve)
+    chosen = serve_there(place, place.settings, serve)
     _require_empty(place, chosen)
     most = high or _trained_for(chosen)
     if most < low:
@@ -54,7 +54,7 @@ def context(
     _show(run, json)
 
 
-def _chosen(place: Place, settings: Settings, name: str | None) -> Serve:
+def serve_there(place: Place, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
     from stoker.domain.serve import on_devices
 

@@ -16,6 +16,7 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.engines import http
+from stoker.fleet.engines.last_words import last_words, redact
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.environment import child_environment
@@ -26,6 +27,8 @@ LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
 """Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
 _TAIL = 300
+TIMED_OUT = "start_timeout"
+"""The kind of a start that took too long."""
 
 
 class OwnEngine:
@@ -49,9 +52,13 @@ class OwnEngine:
 
     async def start(self, context: int) -> Started:
         """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
-        key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         parallel = max(self._serve.parallel, self._concurrency)
-        serve = replace(self._serve, context=context, parallel=parallel, port=port, die_with_parent=True)
+        return await self.launch(replace(self._serve, context=context, parallel=parallel))
+
+    async def launch(self, variant: Serve) -> Started:
+        """Start this variant of the serve as it stands. Raises as `start` does."""
+        key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
+        serve = replace(variant, port=port, die_with_parent=True)
         launch = plan(serve, Place(port, key))
         environment = child_environment(os.environ, serve.env, launch.environment)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,34 +69,45 @@ class OwnEngine:
             raise NotStarted(f"{launch.argv[0]}: {error.strerror}") from error
         finally:
             os.close(output)
+        _codes.pop(pid, None)  # of another process that had this number
         try:
             used = key if launch.takes_key else None
             address = http.Address(serve.host, port, "", used)
-            await self._until_ready(serve, address, pid)
+            await self._until_ready(serve, address, pid, key)
             told = await ask(address, _open_pages(serve))
             log = self._log.read_text(errors="replace")
         except BaseException:
             await _stop(pid, serve.stop_grace)
             raise
         target = Target(serve.host, port, "", serve.served_name or serve.name, used)
-        return Started(target, told, log, lambda: _stop(pid, serve.stop_grace))
 
-    async def _until_ready(self, serve: Serve, address: http.Address, pid: int) -> None:
+        def failure() -> NotStarted | None:
+            return self._ended(serve, key, code) if (code := _exit_code(pid)) is not None else None
+
+        return Started(target, told, log, lambda: _stop(pid, serve.stop_grace), failure)
+
+    async def _until_ready(self, serve: Serve, address: http.Address, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
         while time.monotonic() < deadline:
-            if _has_ended(pid):
-                raise NotStarted(self._last_words())
+            if (code := _exit_code(pid)) is not None:
+                raise self._ended(serve, key, code)
             try:
                 if (await http.ask(address, serve.health)).status == 200:
                     return
             except http.NoAnswer:
                 pass
             await asyncio.sleep(LOOK)
-        raise NotStarted(f"not ready within {serve.ready_timeout:g} s")
+        raise NotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)
 
-    def _last_words(self) -> str:
+    def _ended(self, serve: Serve, key: str, code: int) -> NotStarted:
+        """Its last words, and what kind of failure they tell of."""
+        hidden = (key, serve.key.reveal() if serve.key is not None else "")
+        said = last_words(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1][-_TAIL:] if lines else "it ended without a word"
+        text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without a word"
+        if said.failure is None:
+            return NotStarted(text)
+        return NotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
 
 
 def _open_pages(serve: Serve) -> set[str]:
@@ -117,8 +135,22 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _has_ended(pid: int) -> bool:
+    return _exit_code(pid) is not None
+
+
+_codes: dict[int, int] = {}
+"""Exit codes of children that were waited for: the kernel tells one only once."""
+
+
+def _exit_code(pid: int) -> int | None:
+    """Negative: the signal that ended it. None: it runs."""
+    if pid in _codes:
+        return _codes[pid]
     try:
-        found, _ = os.waitpid(pid, os.WNOHANG)
+        found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        return True
-    return found == pid
+        return 0  # somebody else waited for it
+    if found != pid:
+        return None
+    _codes[pid] = os.waitstatus_to_exitcode(status)
+    return _codes[pid]

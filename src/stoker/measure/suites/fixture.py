@@ -92,6 +92,11 @@ def by_class(fixtures: Iterable[Fixture]) -> dict[str, list[Fixture]]:
     return {name: found[name] for name in [*known, *sorted(found.keys() - set(known))]}
 
 
+def sizes(fixtures: Iterable[Fixture]) -> dict[str, int]:
+    """How many there are of each class."""
+    return {name: len(own) for name, own in by_class(fixtures).items()}
+
+
 def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
     found: list[Fixture] = []
     places: dict[str, str] = {}

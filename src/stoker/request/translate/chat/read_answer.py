@@ -303,12 +303,14 @@ def text_of(content: Any) -> str:
 
 
 def tokens_of(payload: dict[str, Any]) -> Tokens | None:
-    """Usage; or llama.cpp's progress through the prompt, which comes before the first token."""
+    """Usage, with what llama.cpp's timings say of its cache; or its progress through the prompt, which comes before the
+    first token."""
     usage = payload.get("usage")
     if isinstance(usage, dict):
+        cached = part(usage, "prompt_tokens_details", "cached_tokens")
         return Tokens(
             input=number(usage.get("prompt_tokens")),
-            cached=part(usage, "prompt_tokens_details", "cached_tokens"),
+            cached=cached if cached is not None else part(payload, "timings", "cache_n"),
             written=part(usage, "prompt_tokens_details", "cache_write_tokens"),
             output=number(usage.get("completion_tokens")),
             reasoning=part(usage, "completion_tokens_details", "reasoning_tokens"),

@@ -1,0 +1,322 @@
+"""`stoker eval compare`: two models by class, speed, memory and cost, and which of them is better at what."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.cli import options, terminal
+from stoker.cli.failure import NotRunning, Refused, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.known import Known
+    from stoker.domain.run import Kind, Run
+    from stoker.domain.tier import Cost
+    from stoker.measure.models import Comparison, Side
+
+_LOOKED_AT = 50
+_Model = Annotated[
+    str, typer.Argument(help="A serve, a tier or an alias.", autocompletion=options.compared_names, show_default=False)
+]
+
+
+def compare(
+    a: _Model,
+    b: _Model,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--for", metavar="CLASS", help="Only this class; repeatable.", autocompletion=options.class_lists),
+    ] = None,
+    stored: Annotated[bool, typer.Option("--stored", help="Measure nothing: only what is kept.")] = False,
+    suites: Annotated[
+        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page, one file.")] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Two models side by side: by class with intervals, speed, memory and cost, and a verdict in words.
+
+    What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
+    Ctrl-C keeps what was measured.
+    """
+    from stoker.measure import models
+    from stoker.measure.models_page import page
+
+    place = find_place(config, state)
+    names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
+    wanted = _classes(place, names, suites)
+    found = [_resolved(place, name) for name in (a, b)]
+    if found[0][0] == found[1][0]:
+        raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two")
+    before = _residents(place)
+    sides: list[Side] = []
+    notes: list[str] = []
+    try:
+        for name, (serve, cost) in zip((a, b), found, strict=True):
+            known = None if stored else _loaded(place, serve, json)
+            sides.append(_side(place, name, serve, cost, known, wanted, suites, notes, json))
+    finally:
+        _restored(place, before, json)
+    result = models.compare(*sides)
+    compared = {one.name for one in result.classes} | set(result.alone)
+    if silent := [name for name in wanted if name not in compared and (names or not stored)]:
+        kept = ", ".join(side.runs[0] for side in sides if side.runs)
+        notes.append(
+            f"no answer of either could be graded at {', '.join(silent)}: stoker results show says why ({kept})"
+        )
+    if json:
+        terminal.emit(_document(result, notes))
+    else:
+        _show(result, notes)
+    if html is not None:
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        try:
+            html.write_text(page(result, when, notes), encoding="utf-8")
+        except OSError as error:
+            raise Refused(f"--html {html}: {error.strerror}; what was measured is kept") from error
+        terminal.note(f"report: {html}")
+
+
+def _classes(place: Place, names: Sequence[str], suites: Path | None) -> list[str]:
+    """Those that are asked for, else all that have fixtures. Raises UsageError of one that nobody knows."""
+    from stoker.domain.task import CLASSES
+    from stoker.measure.suites import fixture
+
+    router = place.settings.router if place.settings is not None else None
+    every = router.known if router is not None else CLASSES
+    if unknown := [name for name in names if name not in every]:
+        raise UsageError(f"--for {unknown[0]}: there is no such class; there are {', '.join(every)}")
+    have = fixture.sizes(fixture.read(suites, every) if suites is not None else fixture.shipped())
+    if lacking := [name for name in names if name not in have]:
+        raise UsageError(f"--for {lacking[0]}: there are no fixtures of it; give some with --suites DIR")
+    return list(names) or list(have)
+
+
+def _resolved(place: Place, name: str) -> tuple[str, Cost | None]:
+    """The serve that a name means, and what it costs: 1. a tier  2. an alias, as it is now  3. a serve."""
+    router = place.settings.router if place.settings is not None else None
+    tiers = router.tiers if router is not None else ()
+    tier = next((one for one in tiers if one.name == name), None)
+    if tier is not None:
+        return tier.serve, tier.cost  # 1
+    serve = _meant(place, name)
+    if place.settings is not None:
+        serve = place.serve(serve).name  # 3
+    return serve, next((one.cost for one in tiers if one.serve == serve), None)
+
+
+def _meant(place: Place, name: str) -> str:
+    aliases: dict[str, str] = {}
+    if place.settings is not None:
+        aliases = {one.name: one.serve for one in place.settings.aliases}
+    try:
+        with place.control() as control:
+            aliases |= {one["alias"]: one["serve"] for one in control.document("/status").get("aliases", [])}
+    except NotRunning:
+        pass  # as configured
+    return aliases.get(name, name)  # 2
+
+
+def _residents(place: Place) -> dict[str, tuple[str, ...]]:
+    """Who lives in which slot now."""
+    try:
+        with place.control() as control:
+            return {slot.name: tuple(slot.resident) for slot in control.status().slots}
+    except NotRunning:
+        return {}
+
+
+def _restored(place: Place, before: dict[str, tuple[str, ...]], quiet: bool) -> None:
+    """What lived in a slot when we came is loaded again. What cannot be is told of."""
+    after = _residents(place)
+    for slot, residents in before.items():
+        for name in residents:
+            if name not in after.get(slot, ()):
+                try:
+                    with place.control() as control:
+                        control.switch(name)
+                    terminal.note(f"{name} is back")
+                except (Refused, NotRunning) as error:
+                    terminal.note(f"stoker: {name} is not back: {error.message}; load it: stoker serves up {name}")
+
+
+def _loaded(place: Place, serve: str, quiet: bool) -> Known:
+    """Loaded if it is not, which is said. Raises NotRunning."""
+    from stoker.cli.evaluate.known import within
+
+    with place.control() as control:
+        now = control.status().serve(serve)
+        if now is None or now.state not in ("ready", "held"):
+            terminal.note(f"loading {serve}; what it takes the place of is loaded again at the end")
+            control.switch(serve)
+    return within(place, serve)
+
+
+def _side(
+    place: Place, name: str, serve: str, cost: Cost | None, known: Known | None, classes: Sequence[str],
+    suites: Path | None, notes: list[str], quiet: bool,
+) -> Side:  # fmt: skip
+    from stoker.domain.run import Kind
+    from stoker.measure.models import SPEED, Side
+    from stoker.measure.suites.whole import graded_in
+
+    asked = _kept(place, serve, Kind.BOOTSTRAP, known)
+    timed = [run for run in _kept(place, serve, Kind.BENCHMARK, known) if _speed(run)]
+    if known is not None:
+        asked = _asked(known, classes, suites, asked, quiet)
+        timed = timed or [_timed(known, quiet)]
+    elif not asked and not timed:
+        raise UsageError(f"nothing is kept of '{serve}': leave --stored out to measure it")
+    elif asked or timed:
+        notes.append(
+            f"{name} as it was measured last; whether it still is that is known where it runs, without --stored"
+        )
+    graded = [one for one in graded_in(asked) if one.task_class in classes]
+    speed = _speed(timed[0]) if timed else {}
+    steps = {one.name: one.numbers for one in timed[0].findings if "requests_ok" in one.numbers} if timed else {}
+    clients = [int(one.get("clients") or 0) for step, one in steps.items() if step.startswith("c")]
+    return Side(
+        name, serve, graded, {key: speed.get(key) for key in SPEED},
+        max(clients, default=None), _memory(place, serve), cost,
+        tuple(run.id for run in (*asked[:1], *timed[:1])),
+    )  # fmt: skip
+
+
+def _kept(place: Place, serve: str, kind: Kind, known: Known | None) -> list[Run]:
+    """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
+    from stoker.measure import gate as judged
+    from stoker.store.results import Results
+
+    store = Results(place.state)
+    store.sync()
+    entries = store.select(kind, serve, limit=_LOOKED_AT)
+    mark = known.subject.fingerprint if known is not None else None
+    if mark is None:
+        runs = [store.load(one.id) for one in entries
+                if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
+        return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
+    runs = [store.load(one.id) for one in entries if judged.may_be_of(kind, one.identity, one.execution, mark)]
+    return [run for run in runs if judged.is_of(kind, run.subject.fingerprint, mark)]
+
+
+def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
+    """With what was missing of the suites, measured now."""
+    from stoker.cli.evaluate import suite
+    from stoker.domain.task import CLASSES
+    from stoker.measure.lock import sole
+    from stoker.measure.suites.whole import complete, graded_in
+
+    router = known.place.settings.router if known.place.settings is not None else None
+    fixtures = suite.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
+    done = graded_in(kept)
+    whole = complete(done, fixtures)
+    missing = [one for one in fixtures if one.task_class not in whole]
+    if not missing:
+        return kept
+    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} measured now")
+    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
+        return [suite.measure(known, missing, done, quiet), *kept]
+
+
+def _timed(known: Known, quiet: bool) -> Run:
+    from stoker.cli.evaluate import benchmark, subject
+    from stoker.cli.evaluate.kept import keep
+    from stoker.measure import presets
+    from stoker.measure.lock import sole
+
+    ways = subject.ways(known)
+    wanted = presets.Wanted(concurrency=(1, 4), quick=True, requests=10)
+    plan, size = presets.plan(wanted, ways.context), presets.sizes(wanted, ways.context)
+    terminal.note(f"{known.serve.name}: speed measured now")
+    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
+        (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
+    keep(run, known.state)
+    if run.outcome.value == "interrupted":
+        raise KeyboardInterrupt
+    return run
+
+
+def _speed(run: Run) -> dict[str, Any]:
+    """With one client; `output_rate` with the most there were. Empty: it was of cached prompts, or had no such step."""
+    modes = run.setting("modes")
+    if isinstance(modes, list) and modes[:1] not in (["warm"], ["cold"]):
+        return {}
+    steps = [one.numbers for one in run.findings if "requests_ok" in one.numbers and one.name.startswith("c")]
+    single = next((one for one in steps if one.get("clients") == 1 and (one.get("requests_ok") or 0) >= 10), None)
+    if single is None:
+        return {}
+    widest = max(steps, key=lambda one: one.get("clients") or 0)
+    return {**{key: single.get(key) for key in ("ttft_p50", "ttft_p95", "decode_rate")},
+            "output_rate": widest.get("output_rate")}  # fmt: skip
+
+
+def _memory(place: Place, serve: str) -> int | None:
+    """Measured while it runs, else as configured."""
+    try:
+        with place.control() as control:
+            now = control.status().serve(serve)
+    except NotRunning:
+        now = None
+    if now is not None and (now.measured or now.memory):
+        return now.measured or now.memory
+    return place.serve(serve).memory if place.settings is not None else None
+
+
+def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
+    classes = [
+        {"class": one.name, "a": _rate(one.a), "b": _rate(one.b), "difference": one.difference,
+         "interval": list(one.interval), "pairs": one.pairs, "verdict": one.verdict.value}
+        for one in found.classes
+    ]  # fmt: skip
+    sides = {
+        key: {"name": side.name, "serve": side.serve, "speed": dict(side.speed), "clients": side.clients,
+              "memory": side.memory, "runs": list(side.runs),
+              "cost": None if side.cost is None else {"input": side.cost.input, "output": side.cost.output}}
+        for key, side in (("a", found.a), ("b", found.b))
+    }  # fmt: skip
+    return {**sides, "classes": classes, "alone": found.alone, "verdict": found.verdict, "notes": list(notes)}
+
+
+def _rate(rate: Any) -> dict[str, Any]:
+    return {"passed": rate.passed, "n": rate.n, "interval": list(rate.interval)}
+
+
+def _show(found: Comparison, notes: Sequence[str]) -> None:
+    from stoker.cli.evaluate.shown import milliseconds, rate
+    from stoker.measure.models import UNITS, points
+    from stoker.measure.models_page import cost, size
+
+    a, b = found.a, found.b
+    if found.classes:
+        rows = [
+            (one.name, _of(one.a), _of(one.b), points(one).replace("95 % interval ", ""),
+             "paired" if one.pairs else "", one.verdict.value)
+            for one in found.classes
+        ]  # fmt: skip
+        terminal.table(("CLASS", a.name, b.name, "DIFFERENCE (95 %)", "", ""), rows)
+        terminal.say("")
+    shown = []
+    for name, unit in UNITS.items():
+        text = milliseconds if unit == "ms" else rate
+        word = f"{name}{f' ({a.clients} clients)' if name == 'output_rate' else ''}"
+        first, second = a.speed.get(name), b.speed.get(name)
+        ratio = f"{second / first:.2f}x" if first and second is not None else "-"
+        shown.append((word, "" if unit == "ms" else unit, text(first), text(second), ratio))
+    shown.append(("memory", "", size(a.memory), size(b.memory), ""))
+    shown.append(("cost per million", "", cost(a), cost(b), ""))
+    terminal.table(("", "UNIT", a.name, b.name, "RATIO"), shown, right=(a.name, b.name, "RATIO"))
+    for note in (*notes, *([f"only one of them was measured at {', '.join(found.alone)}"] if found.alone else [])):
+        terminal.note(note)
+    terminal.say(f"\n{found.verdict}")
+
+
+def _of(one: Any) -> str:
+    low, high = one.interval
+    return f"{one.passed} of {one.n} ({low:.2f} to {high:.2f})"

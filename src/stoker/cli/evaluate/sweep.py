@@ -1,0 +1,245 @@
+"""`stoker eval sweep`: the same serve with other settings, one after the other, and which of them is best."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli import figures, options, terminal
+from stoker.cli.failure import FAILED, Refused, UsageError
+from stoker.cli.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.cli.evaluate.variants import Load
+    from stoker.domain.run import Fingerprint, Run
+    from stoker.domain.serve import Serve
+    from stoker.measure.sweep import Goal, Row
+
+_MOST_CLIENTS = 64
+_SEEN = 80
+
+
+def keys(incomplete: str) -> list[str]:
+    """What may vary."""
+    from stoker.measure.sweep import KEYS
+
+    return [f"{key}=" for key in KEYS if key.startswith(incomplete)]
+
+
+def sweep(
+    serve: options.OneServe = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="KEY=V,V,...", help="A setting, its values; repeatable.", autocompletion=keys),
+    ] = None,
+    goal: Annotated[
+        str, typer.Option("--goal", metavar="GOAL", help="What is best: throughput, ttft, decode, context.")
+    ] = "throughput",
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", min=1, max=_MOST_CLIENTS, help="Clients at once, the same for all.")
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Least time of a step; there are two.")] = 5.0,
+    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=2, help="Of one answer.")] = None,
+    limit: Annotated[
+        str, typer.Option("--limit", metavar="TIME", help="For one variant, once it runs; then it is given up.")
+    ] = "10m",
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="FILE", help="Go on with a sweep that was broken off.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the variants, and start nothing.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Measure variants of a serve, each with an engine of its own: an outcome for each, and the best by a goal.
+
+    Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
+    """
+    from stoker.cli.evaluate import borrowed, told
+    from stoker.cli.evaluate.context import serve_there
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.cli.evaluate.variants import Load
+    from stoker.measure.lock import sole
+
+    place = find_place(config, state)
+    if place.settings is None:
+        raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
+    aim = _goal(goal)
+    chosen = serve_there(place, place.settings, serve)
+    mark = _fingerprint(place, chosen.name)
+    run, rows = _resumed(place, resume, chosen, mark, vary) if resume else _begun(place, chosen, mark, vary)
+    clients = concurrency or _clients(run, chosen, rows)
+    load = Load(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
+    if dry_run:
+        _list(rows, json)
+        return
+    engine = OwnEngine(chosen, place.logs / f"sweep-{chosen.name}.log", 1)
+    found = borrowed.tenants(place, chosen)
+    to_run = sum(not row.is_over for row in rows)
+    expected = figures.seconds(to_run * (2 * seconds + 15))
+    terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
+    if found is not None:
+        terminal.note(found.announcement())
+    is_interrupted = False
+    with sole(place.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
+        _keep(run, rows, aim, load, place.state)
+        try:
+            with borrowed.borrowed(place, found):
+                told.run(_variants(run, rows, chosen, engine, load, aim, place.state))
+        except KeyboardInterrupt:
+            is_interrupted = True
+    path = _keep(run, rows, aim, load, place.state)
+    _show(run, rows, aim, json)
+    terminal.note(f"kept: {path}")
+    if is_interrupted:
+        from stoker.cli.evaluate.known import typed
+
+        terminal.note(f"broken off; go on with: {typed('eval sweep', chosen.name, place)} --resume {path}")
+    if is_interrupted or run.outcome.value != "passed":
+        raise typer.Exit(FAILED)
+
+
+async def _variants(
+    run: Run, rows: list[Row], serve: Serve, engine: OwnEngine, load: Load, goal: Goal, state: Path
+) -> None:
+    """Each that is not over; what became of it is on disk before the next one begins."""
+    from stoker.cli.evaluate import variants
+
+    for number, row in enumerate(rows, 1):
+        if row.is_over:
+            continue
+        terminal.note(f"{number} of {len(rows)}: {row.name}")
+        await variants.run(row, serve, engine, load, run.subject)
+        terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
+        _keep(run, rows, goal, load, state)
+
+
+def _goal(text: str) -> Goal:
+    from stoker.measure.sweep import Goal
+
+    try:
+        return Goal(text)
+    except ValueError:
+        raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
+
+
+def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Row]]:
+    """Raises UsageError of a `--vary` that cannot be."""
+    from stoker.cli.evaluate.kept import made
+    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.measure import sweep
+
+    try:
+        varied = sweep.variations(vary or [])
+    except sweep.BadVariation as error:
+        raise UsageError(str(error)) from error
+    rows = sweep.rows(varied)
+    subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
+    run = made(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
+    return run, rows
+
+
+def _resumed(place: Place, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Row]]:
+    """Raises UsageError for a file that is no sweep of this serve, Refused if the serve is another one by now."""
+    import msgspec
+
+    from stoker.measure import artifact, sweep
+    from stoker.measure.fingerprint import difference
+
+    if vary:
+        raise UsageError("--resume goes on with the variants of its file: leave --vary out")
+    run = artifact.load(artifact.find(name, artifact.results_of(place.state)))
+    if run.kind.value != "sweep" or run.subject.serve != serve.name:
+        raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, and no sweep of {serve.name}")
+    changed = difference(run.subject.fingerprint, mark)
+    if changed.identity or changed.execution:
+        what = "; ".join(changed.identity + changed.execution)
+        raise Refused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+    return run, msgspec.json.decode(run.raw, type=list[sweep.Row])
+
+
+def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
+    """As before where a sweep goes on; else as many as the widest variant works on at once."""
+    before = run.setting("clients")
+    if isinstance(before, int):
+        return before
+    return min(_MOST_CLIENTS, max(int(row.variant.get("parallel", serve.parallel)) for row in rows))
+
+
+def _fingerprint(place: Place, name: str) -> Fingerprint:
+    """Of the serve as it is configured."""
+    from stoker.identify import packages
+    from stoker.measure import fingerprint as marks
+
+    serve = place.serve(name)
+    return marks.fingerprint(serve, marks.Told(), marks.Digests(place.state).of(marks.files(serve)), packages(serve))
+
+
+def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
+    """Written whole or not at all."""
+    from stoker.cli.evaluate.kept import keep
+    from stoker.measure import artifact, sweep
+
+    leader = sweep.best(rows, goal)
+    run.findings, run.outcome = sweep.findings(rows), sweep.outcome_of(rows)
+    run.numbers = {} if leader is None else dict(leader.numbers)
+    run.numbers |= {"variants": len(rows), "variants.failed": sum(row.outcome == "failed" for row in rows)}
+    run.settings |= artifact.raws(
+        {"goal": goal.value, "best": None if leader is None else leader.variant, "clients": load.clients,
+         "seconds": load.seconds, "limit": load.limit}
+    )  # fmt: skip
+    run.seconds = round(time.time() - run.at, 3)
+    run.raw = artifact.raw(rows)
+    return keep(run, state)
+
+
+def _list(rows: list[Row], json: bool) -> None:
+    if json:
+        terminal.emit([row.variant for row in rows])
+        return
+    for row in rows:
+        terminal.say(row.name)
+    terminal.say(f"\n{len(rows)} variants")
+
+
+def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
+    import msgspec
+
+    from stoker.cli.evaluate.shown import milliseconds, rate
+    from stoker.measure import sweep
+
+    leader, aim = sweep.best(rows, goal), sweep.AIMS[goal]
+    if json:
+        document = {"id": run.id, "serve": run.subject.serve, "goal": goal.value, "outcome": run.outcome.value,
+                    "best": None if leader is None else leader.variant, "rows": msgspec.to_builtins(rows)}  # fmt: skip
+        terminal.emit(document)
+        return
+    columns = ("VARIANT", "OUTCOME", "OUT TOK/S", "TTFT P50", "TOK/S EACH", "START", "SEEN")
+    cells = [
+        (row.name, row.failure or row.outcome, rate(row.numbers.get("output_rate")),
+         milliseconds(row.numbers.get("ttft_p50")), rate(row.numbers.get("decode_rate")),
+         _seconds(row), "" if row.outcome == "measured" else _short(row.seen))
+        for row in rows
+    ]  # fmt: skip
+    terminal.table(columns, cells, right=columns[2:6])
+    for row in rows:
+        if row.fix:
+            terminal.say(f"\n{row.name}: {row.fix}")
+    if leader is None:
+        terminal.say("\nno variant could be measured")
+    else:
+        terminal.say(f"\nbest by {goal.value} ({aim.words}): {leader.name}")
+
+
+def _seconds(row: Row) -> str:
+    value = row.numbers.get("start_seconds")
+    return figures.UNKNOWN if value is None else figures.seconds(float(value))
+
+
+def _short(text: str) -> str:
+    """For a column; the whole of it is in the file, and was said when it happened."""
+    return text if len(text) <= _SEEN else f"{text[: _SEEN - 3]}..."

@@ -1,0 +1,198 @@
+"""Variants of one serve, what became of each, and the best of them by a goal. Pure.
+
+1. `--vary parallel=4,8 --vary context=2048,4096` -> four variants, in that order; more than MOST are refused
+2. each variant ends as measured, or as a failure with a name (`Failure`)
+3. the best is the one that is measured and leads by the goal
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from itertools import product
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.domain.run import Finding, Number, Outcome
+from stoker.domain.serve import Serve
+
+MOST = 64
+"""Variants of one sweep."""
+NOT_RUN = "not run"
+
+
+class Goal(StrEnum):
+    """By what the best variant is chosen."""
+
+    THROUGHPUT = "throughput"
+    TTFT = "ttft"
+    DECODE = "decode"
+    CONTEXT = "context"
+
+
+class Aim(NamedTuple):
+    """What a goal looks at, and which way it is better."""
+
+    figure: str
+    more_is_better: bool
+    words: str
+
+
+AIMS: Mapping[Goal, Aim] = {
+    Goal.THROUGHPUT: Aim("output_rate", True, "output tokens per second of all clients"),
+    Goal.TTFT: Aim("ttft_p50", False, "median time to first token with one client, ms"),
+    Goal.DECODE: Aim("decode_rate", True, "tokens per second of one answer, with one client"),
+    Goal.CONTEXT: Aim("context", True, "tokens that one request may use"),
+}
+
+
+class Failure(StrEnum):
+    """Why a variant has no figures, besides the names in `fleet.engines.failures`."""
+
+    UNSUPPORTED = "unsupported"
+    """Its engine cannot express it, or something that it needs is not here: it was not started."""
+    START_FAILED = "start_failed"
+    """It ended before it was ready, and what it said has no name."""
+    START_TIMEOUT = "start_timeout"
+    SMOKE_FAILED = "smoke_failed"
+    """It runs, and does not answer as it should."""
+    REQUESTS_FAILED = "requests_failed"
+    """Requests of the benchmark failed while it ran on."""
+    DIED = "died"
+    """It ended during the benchmark, and what it said has no name."""
+    TIMEOUT = "timeout"
+    """It was not measured within the limit for one variant."""
+
+
+class Row(msgspec.Struct):
+    """One variant, and what became of it."""
+
+    variant: dict[str, str]
+    outcome: str = NOT_RUN
+    """`measured`, `failed`, or `not run`."""
+    failure: str = ""
+    """Its name."""
+    seen: str = ""
+    """What was seen, in the engine's words or ours."""
+    fix: str = ""
+    numbers: dict[str, Number] = {}
+    seconds: float | None = None
+    """From its start to its end."""
+
+    @property
+    def name(self) -> str:
+        return " ".join(f"{key}={value}" for key, value in self.variant.items())
+
+    @property
+    def is_over(self) -> bool:
+        return self.outcome != NOT_RUN
+
+
+class BadVariation(ValueError):
+    """A `--vary` that cannot be carried out; the text says what is expected."""
+
+
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError
+    return text == "true"
+
+
+def _count(text: str) -> int:
+    found = int(text)
+    if found < 1:
+        raise ValueError
+    return found
+
+
+_OF_SERVE: Mapping[str, Callable[[str], Any]] = {
+    "context": _count, "parallel": _count, "threads": _count, "gpu_layers": int,
+}  # fmt: skip
+_OF_TUNING: Mapping[str, Callable[[str], Any]] = {
+    "tensor_parallel": _count, "pipeline_parallel": _count, "memory_fraction": float, "batched_tokens": _count,
+    "dtype": str, "quantization": str, "kv_cache_type": str, "attention_backend": lambda text: (text,),
+    "prefix_caching": _flag, "graphs": _flag,
+}  # fmt: skip
+KEYS = (*_OF_SERVE, *_OF_TUNING, "extra_args")
+"""What may vary: settings of a serve, by their names in the configuration."""
+
+
+def variations(given: Sequence[str]) -> dict[str, list[str]]:
+    """From `parallel=4,8` to its key and values. Raises BadVariation."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        key, equals, listed = text.partition("=")
+        values = list(dict.fromkeys(value.strip() for value in listed.split(",") if value.strip()))
+        if not equals or not values:
+            raise BadVariation(f"--vary {text}: write KEY=VALUE,VALUE,..., as parallel=4,8")
+        if key not in KEYS:
+            raise BadVariation(f"--vary {text}: there is no key '{key}' to vary; there are {', '.join(KEYS)}")
+        if key in found:
+            raise BadVariation(f"--vary {key} is given twice: put all its values into one, with commas between")
+        for value in values:
+            _value(key, value)
+        found[key] = values
+    if not found:
+        raise BadVariation("what is to vary? --vary parallel=4,8 --vary context=4096,8192")
+    count = 1
+    for values in found.values():
+        count *= len(values)
+    if count > MOST:
+        sizes = " x ".join(str(len(values)) for values in found.values())
+        raise BadVariation(f"these are {count} variants ({sizes}), and a sweep runs at most {MOST}: leave values out")
+    return found
+
+
+def rows(varied: Mapping[str, Sequence[str]]) -> list[Row]:
+    """The cross product, the last key changing fastest."""
+    return [Row(dict(zip(varied, values, strict=True))) for values in product(*varied.values())]
+
+
+def applied(serve: Serve, variant: Mapping[str, str]) -> Serve:
+    """The serve with what the variant says."""
+    own = {key: _value(key, text) for key, text in variant.items()}
+    tuning = {key: own.pop(key) for key in list(own) if key in _OF_TUNING}
+    if "extra_args" in own:
+        own["extra_args"] = (*serve.extra_args, *own["extra_args"])
+    return replace(serve, **own, tuning=replace(serve.tuning, **tuning))
+
+
+def _value(key: str, text: str) -> Any:
+    """Raises BadVariation."""
+    try:
+        if key == "extra_args":
+            return tuple(shlex.split(text))
+        return (_OF_SERVE.get(key) or _OF_TUNING[key])(text)
+    except ValueError:
+        raise BadVariation(f"--vary {key}: '{text[:40]}' is no value for it") from None
+
+
+def best(found: Sequence[Row], goal: Goal) -> Row | None:
+    """The variant that was measured and leads; of equals the one with more tokens per second, then the first."""
+    aim = AIMS[goal]
+
+    def key(row: Row) -> tuple[float, float]:
+        figure = row.numbers.get(aim.figure) or 0.0
+        return (figure if aim.more_is_better else -figure), row.numbers.get("output_rate") or 0.0
+
+    measured = [row for row in found if row.outcome == "measured" and row.numbers.get(aim.figure) is not None]
+    return max(measured, key=key, default=None)
+
+
+def findings(found: Sequence[Row]) -> list[Finding]:
+    """One per variant."""
+    outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
+    return [
+        Finding(row.name, outcomes[row.outcome], row.seen, row.failure, row.fix, dict(row.numbers), row.seconds)
+        for row in found
+    ]
+
+
+def outcome_of(found: Sequence[Row]) -> Outcome:
+    """Interrupted while one was not run; failed if none could be measured. A variant that fails is a result."""
+    if any(not row.is_over for row in found):
+        return Outcome.INTERRUPTED
+    return Outcome.PASSED if any(row.outcome == "measured" for row in found) else Outcome.FAILED
