@@ -114,7 +114,7 @@ def _stopped(text: str, document: Mapping[str, Any]) -> tuple[str, str | None]:
 def _calls(document: Mapping[str, Any], asked: str) -> list[Block]:
     """1. a result is there, or calls are forbidden: none  2. what the question wants  3. what the caller forces."""
     choice = document.get("tool_choice")
-    offered = {name: schema for name, schema in map(_function, document.get("tools") or ())}
+    offered = dict(map(_function, document.get("tools") or ()))
     if not offered or choice == "none" or _result(document) is not None:
         return []  # 1
     for pattern, name, parameter in _WANTED:

@@ -98,7 +98,11 @@ class Routes:
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
             return line.play(plan.refusal(script, voice, headers), script)
-        if (script.answers or script.quirks or script.assistant) and path in RICH and (told := tell(script, ask, facts)) is not None:
+        if (
+            (script.answers or script.quirks or script.assistant)
+            and path in RICH
+            and (told := tell(script, ask, facts)) is not None
+        ):
             voice = talker = RICH[path](told)
             facts = told.terms
         counters = self._owner.books.counters
