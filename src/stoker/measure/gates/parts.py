@@ -66,66 +66,6 @@ async def _fact_found(talk: Talk, about: About, place: int) -> tuple[int, int]:
 
 
 PARTS = (
-    "First part here, about boats and bridges.",
-    "Second part here, about castles, clocks and coats.",
-    "Third part here, about gardens, gates and a green door.",
-)
-_TRIES = 3
-_HALF = 4
-"""Words to be repeated in each of two parts."""
-
-
-def _message(texts: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]
-
-
-async def _parts(talk: Talk, about: About) -> Seen:
-    """1. parts are taken at all  2. each part costs tokens, as it does in one text  3. what a part
-    says is known, where it is known from one text"""
-    first = await talk.ask(document(about, _message(_PARTS[:1]), max_tokens=1))
-    if first.timed.status in REFUSALS:  # 1
-        return absent(f"it refuses text in parts: {first.timed.status} {first.refusal[:120]}")
-    counts = [await _count(talk, about, _message(_PARTS[:n])) for n in (1, 2, 3)]
-    plain = [await _count(talk, about, " ".join(_PARTS[:n])) for n in (1, 2, 3)]
-    for at in (1, 2):  # 2
-        if plain[at] > plain[at - 1] and counts[at] <= counts[at - 1]:
-            text = f"part {at + 1} of a message costs nothing: {counts[at - 1]} tokens without it, {counts[at]} with it"
-            return failed("dropped", text, tokens=counts[at])
-    numbers = {"n": 0, "passed": 0}
-    for at, place in enumerate(("first", "last")):  # 3
-        found, known = await _fact_found(talk, about, at)
-        numbers = {"n": numbers["n"] + known, "passed": numbers["passed"] + found}
-        if known == _TRIES and not found:
-            text = f"what the {place} part of a message says is unknown to the model in {known} of {known} answers"
-            return failed("dropped", text, **numbers)
-    told = f"; {numbers['passed']} of {numbers['n']} facts in a part were known" if numbers["n"] else ""
-    return passed(f"1, 2 and 3 parts cost {counts[0]}, {counts[1]} and {counts[2]} tokens{told}", **numbers)
-
-
-async def _count(talk: Talk, about: About, asked: str | list[dict[str, Any]]) -> int:
-    return (await say(talk, about, asked, max_tokens=1)).timed.tokens.input or 0
-
-
-async def _words_lost(talk: Talk, about: About) -> tuple[int, int]:
-    """Of the texts that come back whole when sent as one, how many lose all words of a part; and how many these are."""
-    dice = about.dice("parts")
-    halves = [(about.words(dice, _HALF), about.words(dice, _HALF)) for _ in range(_TRIES)]
-    asked: list[str | list[dict[str, Any]]] = []
-    for one, two in halves:
-        front, _, back = about.wording.echo.partition("{words}")
-        asked.append(about.wording.echo.format(words=" ".join((*one, *two))))
-        asked.append(_message([front + " ".join(one), " " + " ".join(two) + back]))
-    heard = await each(about, [partial(say, talk, about, text) for text in asked])
-    lost = known = 0
-    for (one, two), whole, split in zip(halves, heard[::2], heard[1::2], strict=True):
-        was, now = set(whole.text.lower().split()), set(split.text.lower().split())
-        if set(one) | set(two) <= was:
-            known += 1
-            lost += not set(two) & now or not set(one) & now
-    return lost, known
-
-
-PARTS = (
     Gate(
         "parts",
         "every text part of a message reaches the model",
