@@ -109,7 +109,7 @@ def _thin_calls(frames: Frames) -> Frames:
     """A call that comes in one piece is cut in two, in place."""
     for at in range(len(frames) - 1, -1, -1):
         frame = frames[at]
-        calls = delta(frame).get("tool_calls") or ()
+        calls: list[Document] = delta(frame).get("tool_calls") or []
         if frame is not None and len(calls) == 1 and len(calls[0].get("function", {}).get("arguments") or "") > 6:
             rest = json.loads(json.dumps(frame))
             own, other = calls[0]["function"], delta(rest)["tool_calls"][0]

@@ -40,6 +40,8 @@ class Fault(NamedTuple):
     """Only so many chat requests have it, by chance."""
     delay: float = 0.0
     """Seconds that a chat request waits."""
+    is_engines: bool = False
+    """Only a real engine shows it: one that renders templates, samples, and counts what it runs."""
     needs: tuple[str, ...] = ()
     """Grafts without which it cannot be seen."""
 

@@ -94,8 +94,8 @@ def _never_finished(asked: Document, frames: Frames) -> Frames:
 
 def _halves(frame: Document, name: str, escape: bool) -> list[bytes] | None:
     """Two events that share one character; None: there is none to share."""
-    text = delta(frame).get(name)
-    place = next((at for at, sign in enumerate(text or "") if ord(sign) > (0xFFFF if escape else 0x7F)), None)
+    text = str(delta(frame).get(name) or "")
+    place = next((at for at, sign in enumerate(text) if ord(sign) > (0xFFFF if escape else 0x7F)), None)
     if place is None:
         return None
     mark, sign = "<<half>>", text[place]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from os.path import commonprefix
 from typing import Any
 
+from stoker.domain.answer import Stop
 from stoker.measure.gates import raw
 from stoker.measure.gates.gate import About, Gate, Seen, failed, passed, say, short
 from stoker.measure.talk import Heard, Talk
@@ -48,19 +50,18 @@ def _asked(about: About) -> list[tuple[str, int, Mapping[str, Any]]]:
 
 
 def _difference(flow: Heard, whole: Heard) -> tuple[str, str]:
+    """(what happened to the text or to the thoughts, a sentence that shows the place)"""
+    has_ended = flow.answer.stop is whole.answer.stop is Stop.END
+    is_equal = has_ended and flow.timed.tokens.output == whole.timed.tokens.output
     for what, one, other in (("text", flow.text, whole.text), ("thoughts", flow.thinking, whole.thinking)):
-        if kind := damage(one, other):
-            same = sum(1 for _ in _shared(one, other))
-            text = f"{what} in a stream: {short(one[max(0, same - 20) :], 50)}, not streamed {short(other[max(0, same - 20) :], 50)}"
-            return kind, text
+        if kind := damage(one, other) or ("lost" if is_equal and _lacks_end(one, other) else ""):
+            at = max(0, len(commonprefix([one, other])) - 20)
+            return kind, f"{what} in a stream: {short(one[at:], 50)}, not streamed {short(other[at:], 50)}"
     return "", ""
 
 
-def _shared(one: str, other: str) -> Any:
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            return
-        yield a
+def _lacks_end(flow: str, whole: str) -> bool:
+    return len(flow.strip()) < len(whole.strip()) and whole.strip().startswith(flow.strip())
 
 
 def damage(flow: str, whole: str) -> str:

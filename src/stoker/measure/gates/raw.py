@@ -16,6 +16,7 @@ Fault = tuple[str, str]
 NONE: Fault = ("", "")
 DONE = b"[DONE]"
 REASONING = ("reasoning_content", "reasoning")
+_KINDS: Mapping[type, str] = {dict: "an object", list: "an array", bool: "a boolean", int: "a number"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -178,7 +179,10 @@ def _arguments(given: Any, *, is_last: bool) -> Fault | None:
         return None
     if given is None:
         return "null", "the arguments of a call are null or left out, not text"
-    return "object", f"the arguments of a call are an {type(given).__name__}, not text: {json.dumps(given)[:60]}"
+    return (
+        "object",
+        f"the arguments of a call are {_KINDS.get(type(given), type(given).__name__)}, not text: {json.dumps(given)[:60]}",
+    )
 
 
 def _ids(ids: Sequence[Any]) -> Fault:
