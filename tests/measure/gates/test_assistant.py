@@ -1,4 +1,4 @@
-"""The scripted assistant, which thinks and calls tools in parallel: clean it passes, broken it fails by the right gate."""
+"""The scripted assistant thinks and calls tools in parallel: clean it passes, broken it fails by the right gate."""
 
 from __future__ import annotations
 

@@ -114,6 +114,7 @@ WIRE = (
     Fault("wrong-id", "another model id is listed", frozenset(("model",)), page=_other_id),
     Fault("context-overstated", "twice the real context is advertised", frozenset(("over-context", "needle")),
           page=_smaller, is_engines=True),
-    Fault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True, is_engines=True),
+    Fault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True,
+          is_engines=True),
     Fault("bleed", "concurrent requests get each other's text", frozenset(("bleed",)), mixes=True),
 )  # fmt: skip

@@ -177,6 +177,10 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("unicode", "mangled"): Cause("text is read or written in another encoding than UTF-8", _FRAMES_FIX),
     ("unicode", ""): Cause(_FRAMES, _FRAMES_FIX),
+    ("same-model", "changed"): Cause(
+        "another model, another quantisation, or another version of the engine than was recorded",
+        "compare file and engine with those of the recorded run; record anew if the change was meant",
+    ),
     ("same-model", "answers"): Cause(_ROUTED, _ROUTED_FIX),
     ("same-model", ""): Cause(_ROUTED, _ROUTED_FIX),
     ("even-times", "periodic"): Cause(
@@ -199,7 +203,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("bleed", "lost"): Cause("answers are damaged under load", _SLOTS_FIX),
     ("bleed", ""): Cause(_SLOTS, _SLOTS_FIX),
     ("image", "dropped"): Cause(
-        "the picture is taken and never reaches the model: it is dropped, mmproj is missing, or the model is for text only",
+        "the picture is accepted and never reaches the model: it is dropped, mmproj is missing, or it has no vision",
         "start it with its mmproj file, look whether a proxy drops image parts, or let it refuse pictures",
     ),
     ("image", ""): Cause(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from os.path import commonprefix
 from typing import Any
 
 from stoker.domain.answer import Stop
-from stoker.measure.gates import raw
+from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Seen, failed, passed, say, short
 from stoker.measure.talk import Heard, Talk
 
@@ -55,7 +54,7 @@ def _difference(flow: Heard, whole: Heard) -> tuple[str, str]:
     is_equal = has_ended and flow.timed.tokens.output == whole.timed.tokens.output
     for what, one, other in (("text", flow.text, whole.text), ("thoughts", flow.thinking, whole.thinking)):
         if kind := damage(one, other) or ("lost" if is_equal and _lacks_end(one, other) else ""):
-            at = max(0, len(commonprefix([one, other])) - 20)
+            at = max(0, signs.shared(one, other) - 20)
             return kind, f"{what} in a stream: {short(one[at:], 50)}, not streamed {short(other[at:], 50)}"
     return "", ""
 

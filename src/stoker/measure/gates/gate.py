@@ -65,7 +65,7 @@ class About(msgspec.Struct):
     needle_ctx: int | None = None
     """Prompt tokens of the longest needle; None: what the wording and the context allow."""
     baseline: Mapping[str, Number] = {}
-    """Prompt tokens of the fixed conversations as they were recorded, by name."""
+    """As recorded: prompt tokens of the fixed conversations, marks of the usual answers, by name."""
     seed: int = 1
     at_once: int = 4
     """Requests under way at once."""
@@ -132,7 +132,7 @@ def document(
     is_cut: bool = False,
     **fields: Any,
 ) -> dict[str, Any]:
-    """A request of Chat Completions; `None` takes a field out. `is_cut`: a limit that is not to be raised for thoughts."""
+    """A request of Chat Completions; `None` takes a field out. `is_cut`: its limit is not raised for thoughts."""
     turns = [user(asked)] if isinstance(asked, str) else list(asked)
     found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": about.wording.limit}
     if about.facts.thinks:

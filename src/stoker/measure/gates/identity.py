@@ -9,7 +9,7 @@ from stoker.measure.talk import Talk
 
 
 async def _model(talk: Talk, about: About) -> Seen:
-    """1. healthy  2. the list is there, with the exact id  3. the context is the promised one  4. answers bear its name"""
+    """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name"""
     facts = about.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
         return failed("health", f"/health answers {facts.health or 'nothing'}")

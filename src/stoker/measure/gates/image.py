@@ -30,8 +30,8 @@ def content(picture: Picture) -> list[dict[str, Any]]:
 
 
 async def _images(talk: Talk, about: About) -> Seen:
-    """1. pictures are refused by who does not say whether it takes them  2. the question without the picture has another
-    answer  3. two of three are seen"""
+    """1. a serve that does not say whether it takes pictures may refuse them  2. the question without the picture has
+    another answer  3. two of three are seen"""
     if not about.facts.tells_modalities and "image" not in about.facts.modalities:  # 1
         probe = await talk.ask(document(about, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
         if not probe.timed.is_ok:

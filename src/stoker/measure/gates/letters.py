@@ -71,7 +71,7 @@ LETTERS = (
     Gate(
         "unicode",
         "letters beyond ASCII come through, each event of a stream whole by itself",
-        "letters that the model does not write when it is asked to; reads of the network that cut a letter, which are legal",
+        "letters that the model does not write when asked to (reads that cut a letter are legal)",
         _letters,
     ),
 )

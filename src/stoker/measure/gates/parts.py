@@ -69,7 +69,7 @@ PARTS = (
     Gate(
         "parts",
         "every text part of a message reaches the model",
-        "parts of system turns and of the history; a part that is counted and then dropped, if the model cannot find facts in a prompt",
+        "parts of system turns and of the history; a part that is counted, then dropped, if the model finds no facts",
         _parts,
     ),
 )

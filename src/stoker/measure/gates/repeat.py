@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
+
 from collections import Counter
 from collections.abc import Collection, Sequence
-from os.path import commonprefix
 
-from stoker.measure.gates import raw
+from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Repeat, Seen, failed, passed, say, short
 from stoker.measure.talk import Talk
 
@@ -42,7 +43,8 @@ async def _more(talk: Talk, about: About) -> list[Repeat]:
 
 
 async def _same(talk: Talk, about: About) -> Seen:
-    """1. one name  2. equal prompts cost the same  3. answers that differ early, on several prompts, are another's"""
+    """1. one name  2. equal prompts cost the same  3. answers that differ early, on several prompts, are another's
+    4. as recorded, at least one"""
     repeats = await _repeats(talk, about)
     n = len(repeats)
     if len(names := Counter(name for one in repeats for name in raw.models(one.heard))) > 1:  # 1
@@ -58,7 +60,21 @@ async def _same(talk: Talk, about: About) -> Seen:
         usual = Counter(other.heard.shown for other in repeats if other.prompt == one.prompt).most_common(1)[0][0]
         text = f"{len(odd)} of {n} answers are of another kind: {short(one.heard.shown, 40)}, mostly {short(usual, 40)}"
         return failed("answers", text, n=n, passed=n - len(odd))
-    return passed(f"{n} equal requests, each answered by the same model as far as answers tell", n=n, passed=n)
+    marks = _marks(repeats)
+    known = {name: mark for name, mark in marks.items() if name in about.baseline}
+    if known and all(about.baseline[name] != mark for name, mark in known.items()):  # 4
+        return failed("changed", f"none of {len(known)} answers begins as it was recorded", n=n, **marks)
+    told = "; as recorded" if known else ""
+    return passed(f"{n} equal requests, one model as far as answers tell{told}", n=n, passed=n, **marks)
+
+
+def _marks(repeats: Sequence[Repeat]) -> dict[str, int]:
+    """A number for the usual answer to each prompt, by which --baseline knows it again."""
+    usual = {}
+    for prompt in range(PROMPTS):
+        text = Counter(one.heard.shown for one in repeats if one.prompt == prompt).most_common(1)[0][0]
+        usual[f"answer-{prompt + 1}"] = zlib.crc32(text.encode())
+    return usual
 
 
 def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
@@ -74,7 +90,7 @@ def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
         usual, count = Counter(text for _, text in own).most_common(1)[0]
         if count <= len(own) / 2:
             return []
-        found += [at for at, text in own if len(commonprefix([text, usual])) < len(usual) / 2]
+        found += [at for at, text in own if signs.shared(text, usual) < len(usual) / 2]
     touched = {answers[at][0] for at in found}
     return sorted(found) if len(found) >= 2 and len(touched) >= min(2, len(prompts)) else []
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.answer import Stop
-from stoker.measure.gates import raw
+from stoker.measure.gates import raw, signs
 from stoker.measure.gates.facts import running
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
 from stoker.measure.gates.wordings import Stopped
@@ -86,8 +86,8 @@ async def _usage(talk: Talk, about: About) -> Seen:
 
 
 async def _implausible(talk: Talk, about: About) -> str:
-    """1. short answers cost no more tokens than they have bytes  2. a long one costs what it costs in a prompt, by the
-    same server: it may count roughly, but not twice as much, nor half as much. Thoughts that are not shown count too."""
+    """1. short answers cost no more tokens than they have bytes  2. a long one costs what it costs in a prompt
+    of the same server: rough counts are let pass, twice as many or half as many are not. Thoughts count, shown or not."""
     brief = await each(about, [partial(say, talk, about, text) for text in about.wording.brief[:_BRIEF]])
     high = [one for one in brief if (one.timed.tokens.output or 0) > len(one.shown.encode()) + _MARKS]
     if len(high) > len(brief) // 2:  # 1
@@ -132,7 +132,7 @@ async def _frames(talk: Talk, about: About) -> Seen:
         return failed("silent", "the stream carries no text, the same answer not streamed does")
     if about.facts.thinks:
         return passed(f"{len(asked.frames)} frames, one finish, [DONE] last")
-    shared = _shared(asked.text, whole.text)
+    shared = signs.shared(asked.text, whole.text)
     if shared < 0.5 * len(whole.text) or abs(len(asked.text) - len(whole.text)) > 0.5 * len(whole.text) + 20:
         return failed("text", f"streamed {short(asked.text[-60:])}, whole {short(whole.text[-60:])}")
     if whole.text.startswith(asked.text) and asked.text != whole.text:
@@ -146,11 +146,6 @@ def _chunk(frame: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _shared(one: str, other: str) -> int:
-    """Length of the common beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 async def _cancel(talk: Talk, about: About) -> Seen:
@@ -201,7 +196,7 @@ STREAM = (
     Gate(
         "usage",
         "counts add up, streamed and not the same",
-        "counts up to twice too high or too low in long answers (max-tokens sees those of short ones); what other dialects count",
+        "counts of long answers up to twice too high or too low (max-tokens sees those of short ones); other dialects",
         _usage,
     ),
     Gate(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from os.path import commonprefix
 from typing import Any
 
 from stoker.domain.answer import Stop
@@ -131,7 +130,7 @@ async def _unseen(talk: Talk, about: About, off: Sequence[Heard]) -> Seen | None
 def _is_dumped(cut: Heard, on: Heard) -> bool:
     """Its text is the beginning of the thoughts; a model that thinks shortly has got beyond them."""
     text = cut.text.strip()
-    begins = on.thinking.strip().startswith(text) or len(commonprefix([text, on.thinking.strip()])) >= _SAME
+    begins = on.thinking.strip().startswith(text) or signs.shared(text, on.thinking.strip()) >= _SAME
     return bool(text) and cut.answer.stop is Stop.LENGTH and not cut.thinking.strip() and begins
 
 
@@ -170,7 +169,7 @@ TEXT = (
     Gate(
         "thinking",
         "thoughts stay out of the text",
-        "thoughts without tags in the text of a model that is not known to think; thoughts of a few tokens that are lost without a trace",
+        "thoughts without tags in the text of a model that is not known to think; lost thoughts of a few tokens",
         _thinking,
     ),
 )
