@@ -179,10 +179,8 @@ def _arguments(given: Any, *, is_last: bool) -> Fault | None:
         return None
     if given is None:
         return "null", "the arguments of a call are null or left out, not text"
-    return (
-        "object",
-        f"the arguments of a call are {_KINDS.get(type(given), type(given).__name__)}, not text: {json.dumps(given)[:60]}",
-    )
+    kind = _KINDS.get(type(given), type(given).__name__)
+    return "object", f"the arguments of a call are {kind}, not text: {json.dumps(given)[:60]}"
 
 
 def _ids(ids: Sequence[Any]) -> Fault:

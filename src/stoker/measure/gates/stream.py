@@ -87,7 +87,7 @@ async def _usage(talk: Talk, about: About) -> Seen:
 
 async def _implausible(talk: Talk, about: About) -> str:
     """1. short answers cost no more tokens than they have bytes  2. a long one costs what it costs in a prompt
-    of the same server: rough counts are let pass, twice as many or half as many are not. Thoughts count, shown or not."""
+    of the same server: rough counts are let pass, twice as many or half as many are not. Thoughts count too."""
     brief = await each(about, [partial(say, talk, about, text) for text in about.wording.brief[:_BRIEF]])
     high = [one for one in brief if (one.timed.tokens.output or 0) > len(one.shown.encode()) + _MARKS]
     if len(high) > len(brief) // 2:  # 1
