@@ -205,7 +205,7 @@ def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
         [changed] = prove(script, ["prompt-tokens"], baseline=counts | {"plain": 1}).findings
         assert (changed.outcome, "changed since" in changed.cause) == (Outcome.FAILED, True)
     answers = recorded(prove(script, ["same-model"]))
-    assert sorted(answers) == ["answer-1", "answer-2", "answer-3"]
+    assert sorted(answers) == ["answer-1", "answer-2", "answer-3", "answer-4"]
     assert prove(script, ["same-model"], baseline=answers).findings[0].seen.endswith("as recorded")
     [changed] = prove(script, ["same-model"], baseline=dict.fromkeys(answers, 1)).findings
     assert (changed.outcome, "another model" in changed.cause) == (Outcome.FAILED, True)

@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 
 from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Repeat, Seen, failed, passed, say, short
+from stoker.measure.gates.letters import TEXTS
 from stoker.measure.talk import Talk
 
-TIMES, PROMPTS = 24, 3
+TIMES, PROMPTS = 24, 4
 TOKENS = 24
 FLOOR = 0.08
 """Seconds that a slow request takes more, at least."""
@@ -32,10 +33,16 @@ async def _more(talk: Talk, about: About) -> list[Repeat]:
     order = [at for at in range(PROMPTS) for _ in range(TIMES // PROMPTS)]
     about.dice(f"repeat {len(about.repeats)}").shuffle(order)
     for prompt in order:
-        question = about.wording.prose[2 * prompt]
-        heard = await say(talk, about, question, stream=True, max_tokens=TOKENS, is_cut=True)
+        heard = await say(talk, about, _questions(about)[prompt], stream=True, max_tokens=TOKENS, is_cut=True)
         about.repeats.append(Repeat(prompt, heard))
     return about.repeats
+
+
+def _questions(about: About) -> list[str]:
+    """Two that models answer in words of their own, two that are hard for those that know their answers by heart."""
+    wording = about.wording
+    hard = (" ".join(wording.words[:96:4]), TEXTS[1])
+    return [wording.prose[0], wording.prose[7], *(wording.echo.format(words=text) for text in hard)]
 
 
 # -- the same model --------------------------------------------------------------------------------------------------
@@ -77,7 +84,7 @@ def _marks(repeats: Sequence[Repeat]) -> dict[str, int]:
 
 
 def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
-    """(prompt, text) -> places of those that another model wrote. Most answers to each prompt have to be one text.
+    """(prompt, text) -> places of those that another model wrote. Prompts whose answers vary too much say nothing.
 
     Rounding makes answers of one model part late, and on the prompt where two words are nearly as likely. Another model
     parts early, and on every prompt.
@@ -88,7 +95,7 @@ def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
         own = [(at, text) for at, (one, text) in enumerate(answers) if one == prompt]
         usual, count = Counter(text for _, text in own).most_common(1)[0]
         if count <= len(own) / 2:
-            return []
+            continue
         found += [at for at, text in own if signs.shared(text, usual) < len(usual) / 2]
     touched = {answers[at][0] for at in found}
     return sorted(found) if len(found) >= 2 and len(touched) >= min(2, len(prompts)) else []
