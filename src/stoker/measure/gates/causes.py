@@ -157,7 +157,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("max-tokens", "reason"): Cause(
         "the finish reason is wrong where an answer is cut: clients take half an answer for a whole one", _FRAMES_FIX
     ),
-    ("max-tokens", "counts"): Cause(_COUNTS, _COUNTS_FIX),
+    ("max-tokens", ""): Cause(_COUNTS, _COUNTS_FIX),
     ("chunks", "spaces"): Cause(
         "spaces are stripped from the pieces of a stream, by the detokenizer or by a proxy", _FRAMES_FIX
     ),
