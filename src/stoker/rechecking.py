@@ -18,7 +18,7 @@ from stoker.request.decide.demotion import failures
 log = logging.getLogger("stoker.routing")
 REST = 900.0
 """Seconds until an alarm of the same tier and class has a preflight run again: a suspect goes on to fail."""
-LEFT_OUT = ("cancel", "determinism", "over-context")
+LEFT_OUT = ("cancel", "determinism", "over-context", "even-times")
 """Gates that want a serve which nobody else uses, and the one that fills its context."""
 SHORT = 4096
 """Tokens of the longest needle, where the context is long: others wait meanwhile."""

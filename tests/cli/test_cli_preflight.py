@@ -39,10 +39,12 @@ def results(home: Path) -> list[Path]:
 def test_the_list_says_what_each_gate_proves(capsys: Captured) -> None:
     assert run(["eval", "preflight", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["GATE", "PROVES"]
+    assert lines[0].split() == ["GATE", "PROVES", "CANNOT", "SEE"]
     assert any(line.startswith("needle ") for line in lines)
     assert run(["eval", "preflight", "--list", "--json"]) == 0
-    assert {"gate": "eos", "proves": "twenty short answers end by themselves"} in json.loads(capsys.readouterr().out)
+    [eos] = [one for one in json.loads(capsys.readouterr().out) if one["gate"] == "eos"]
+    assert eos["proves"] == "twenty short answers end by themselves"
+    assert eos["cannot_see"]
 
 
 def test_a_pass_is_0_and_is_kept_for_its_owner_only(scripted: str, home: Path, capsys: Captured) -> None:

@@ -186,6 +186,7 @@ def _settings(options: Options, about: About | None) -> dict[str, Any]:
 
 
 def recorded(run: Run) -> dict[str, Number]:
-    """The prompt tokens of an earlier run: a baseline."""
-    found = next((one for one in run.findings if one.name == "prompt-tokens"), None)
-    return dict(found.numbers) if found is not None else {}
+    """The prompt tokens and the marks of answers of an earlier run: a baseline."""
+    kept = {one.name: one.numbers for one in run.findings}
+    answers = {name: mark for name, mark in kept.get("same-model", {}).items() if name.startswith("answer-")}
+    return dict(kept.get("prompt-tokens", {})) | answers

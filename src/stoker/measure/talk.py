@@ -36,6 +36,8 @@ class Heard(NamedTuple):
     """Of an answer that was not streamed, and of every error: the JSON, or its text."""
     frames: list[bytes]
     """Of a streamed one: each frame's data, `[DONE]` too."""
+    raw: bytes = b""
+    """Of one that was not streamed: the body as it came."""
 
     @property
     def text(self) -> str:
@@ -44,6 +46,18 @@ class Heard(NamedTuple):
     @property
     def thinking(self) -> str:
         return "".join(block.text for block in self.answer.blocks if isinstance(block, Thinking))
+
+    @property
+    def refusal(self) -> str:
+        """The server's own words about an error; empty: it said nothing."""
+        error = self.body.get("error", self.body.get("detail")) if isinstance(self.body, dict) else self.body
+        text = error.get("message") if isinstance(error, dict) else error
+        return str(text or "")
+
+    @property
+    def shown(self) -> str:
+        """All that it wrote for somebody to read: thoughts, then text."""
+        return self.thinking + self.text
 
     @property
     def calls(self) -> list[Call]:
@@ -232,8 +246,8 @@ class _Listener:
             answer.blocks = [_said(opened, "".join(texts)) for opened, texts in self._blocks.values()]
         answer.tokens = timed.tokens
         timed.stop = (answer.stop if self._has_finished else Stop.END).value if timed.is_ok else ""
-        body = None if self._is_stream else _document(b"".join(self._pieces))
-        return Heard(timed, answer, body, self._frames)
+        raw = b"".join(self._pieces)
+        return Heard(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
 
 
 def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | Call:

@@ -11,7 +11,7 @@ import orjson
 from msgspec import to_builtins
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.testing import plan
+from stoker.testing import assistant, plan
 from stoker.testing.ask import read, text_of
 from stoker.testing.ballast import Ballast
 from stoker.testing.dialects.rich import RICH
@@ -88,14 +88,21 @@ class Routes:
             script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
         except ValueError as error:
             return _error(line, 400, str(error), path)
-        if (why := gate.refusal(script, path, request, ask)) is not None:
+        why = gate.refusal(script, path, request, ask)
+        if why is None and script.assistant:
+            why = assistant.refusal(ask.document, script.context)
+        if why is not None:
             return _error(line, 400, why, path)
         self._number += 1
         facts = plan.terms(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
             return line.play(plan.refusal(script, voice, headers), script)
-        if (script.answers or script.quirks) and path in RICH and (told := tell(script, ask, facts)) is not None:
+        if (
+            (script.answers or script.quirks or script.assistant)
+            and path in RICH
+            and (told := tell(script, ask, facts)) is not None
+        ):
             voice = talker = RICH[path](told)
             facts = told.terms
         counters = self._owner.books.counters
@@ -111,7 +118,7 @@ class Routes:
         match (request.method, path):
             case ("GET", "/v1/models" | "/models"):
                 line.reply(200, orjson.dumps(_models(script)))
-            case ("GET", "/props"):
+            case ("GET", "/props") if script.engine == "llama.cpp" or not script.assistant:
                 line.reply(200, orjson.dumps(_props(script)))
             case ("GET", "/metrics"):
                 text = metrics(script, self._owner.books.counters)

@@ -64,6 +64,10 @@ class Script:
     answers: str | Sequence[Answer | Mapping[str, Any]] = _says(
         (), "rich answers instead of tokens: a JSON file, or the JSON itself"
     )
+    assistant: bool = _says(
+        False, "play an assistant: it repeats, counts, finds, fills in forms and calls several tools at once"
+    )
+    thinks: bool = _says(False, "the assistant thinks first, unless `enable_thinking` is off")
     quirks: str = _says("", "what replies have of real upstreams: names, commas between")
     reasoning_field: str = _says("reasoning_content", "where chat puts what an answer thinks")
 

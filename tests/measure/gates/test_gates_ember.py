@@ -45,10 +45,11 @@ def test_a_plain_proxy_with_every_graft_is_no_fault(ember: int) -> None:
     assert set(outcomes(run).values()) == {"passed"}, failed(run)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.share == 1])
 def test_each_fault_is_named_by_its_gate(name: str, ember: int) -> None:
     """Only the gates that should name it are run: one of them fails, with a cause and a fix."""
     fault = FAULTS[name]
+    fault = fault._replace(delay=0.25 if fault.delay else 0.0)
     grafts = [GRAFTS[graft] for graft in fault.needs]
     run = behind(ember, fault, sorted(fault.gates), grafts, without_lacks="parallel" in fault.needs)
     found = failed(run)

@@ -35,7 +35,7 @@ def preflight(
         str | None,
         typer.Option("--baseline", metavar="RESULT", help="An earlier preflight: prompts must cost the same tokens."),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the gates and what each proves.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the gates: what each proves, and cannot see.")] = False,
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
@@ -73,9 +73,9 @@ def _list(json: bool) -> None:
     from stoker.measure.gates.table import GATES
 
     if json:
-        terminal.emit([{"gate": gate.name, "proves": gate.proves} for gate in GATES])
+        terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in GATES])
     else:
-        terminal.table(("GATE", "PROVES"), [(gate.name, gate.proves) for gate in GATES])
+        terminal.table(("GATE", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in GATES])
 
 
 def _found(

@@ -59,6 +59,66 @@ def _same_id(call: Document, whole: bool) -> None:
         call["id"] = "call_0"
 
 
+def _as_object(asked: Document, reply: Document) -> None:
+    for call in message(reply).get("tool_calls") or ():
+        call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+
+
+def _as_object_stream(asked: Document, frames: Frames) -> Frames:
+    """Each call in one piece, its arguments as an object."""
+    texts: dict[int, list[str]] = {}
+    for frame in frames:
+        for call in delta(frame).get("tool_calls") or ():
+            texts.setdefault(call.get("index", 0), []).append(call.get("function", {}).get("arguments") or "")
+    for frame in frames:
+        calls = [call for call in delta(frame).pop("tool_calls", None) or () if call.get("id")]
+        for call in calls:
+            call["function"]["arguments"] = json.loads("".join(texts[call.get("index", 0)]) or "{}")
+        if calls:
+            delta(frame)["tool_calls"] = calls
+    return frames
+
+
+def _null(asked: Document, reply: Document) -> None:
+    for call in message(reply).get("tool_calls") or ():
+        call["function"]["arguments"] = None
+
+
+def _one_index(call: Document, whole: bool) -> None:
+    if "index" in call:
+        call["index"] = 0
+
+
+def _no_index(call: Document, whole: bool) -> None:
+    call.pop("index", None)
+
+
+def _from_one(call: Document, whole: bool) -> None:
+    if "index" in call:
+        call["index"] += 1
+
+
+def _new_ids(asked: Document, frames: Frames) -> Frames:
+    pieces = [call for frame in _thin_calls(frames) for call in delta(frame).get("tool_calls") or ()]
+    for at, call in enumerate(pieces):
+        call["id"] = f"call_piece{at}"
+    return frames
+
+
+def _thin_calls(frames: Frames) -> Frames:
+    """A call that comes in one piece is cut in two, in place."""
+    for at in range(len(frames) - 1, -1, -1):
+        frame = frames[at]
+        calls: list[Document] = delta(frame).get("tool_calls") or []
+        if frame is not None and len(calls) == 1 and len(calls[0].get("function", {}).get("arguments") or "") > 6:
+            rest = json.loads(json.dumps(frame))
+            own, other = calls[0]["function"], delta(rest)["tool_calls"][0]
+            other["function"] = {"arguments": own["arguments"][4:]}
+            own["arguments"] = own["arguments"][:4]
+            frames.insert(at + 1, rest)
+    return frames
+
+
 def _twice(asked: Document, reply: Document) -> None:
     for call in message(reply).get("tool_calls") or ():
         call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
@@ -163,11 +223,21 @@ def _stop_reason_stream(asked: Document, frames: Frames) -> Frames:
 _CALLS = frozenset(("tool-single", "tool-batch"))
 _no_id, _one_id = _each_call(_drop_id), _each_call(_same_id)
 _bare = _each_call(_nothing)
+_shared, _unnumbered, _shifted = _each_call(_one_index), _each_call(_no_index), _each_call(_from_one)
 CALLS = (
     Fault("parser-off", "calls come as text", _CALLS, whole=_as_text, stream=_as_text_stream),
     Fault("tools-dropped", "tools never reach the model", _CALLS | {"prompt-tokens"}, request=_tools_dropped),
     Fault("fragment-lost", "a piece of streamed arguments is lost", _CALLS, stream=_fragment_lost),
     Fault("double-encoded", "arguments are JSON in JSON", _CALLS, whole=_twice, stream=_twice_stream),
+    Fault("arguments-object", "arguments are an object, not text", _CALLS, whole=_as_object, stream=_as_object_stream),
+    Fault("arguments-object-whole", "arguments are an object where an answer is not streamed", _CALLS,
+          whole=_as_object),
+    Fault("arguments-null", "arguments are null where an answer is not streamed", _CALLS, whole=_null),
+    Fault("shared-index", "streamed parallel calls share index 0", frozenset(("tool-parallel",)), stream=_shared[1],
+          needs=("parallel",)),
+    Fault("no-index", "streamed calls have no index", _CALLS, stream=_unnumbered[1]),
+    Fault("index-from-one", "the indexes of streamed calls begin with 1", _CALLS, stream=_shifted[1]),
+    Fault("id-per-piece", "each piece of a streamed call has a new id", _CALLS, stream=_new_ids),
     Fault("empty-id", "calls have no id", _CALLS, whole=_no_id[0], stream=_no_id[1]),
     Fault("same-id", "parallel calls have the same id", frozenset(("tool-parallel",)), whole=_one_id[0],
           stream=_one_id[1], needs=("parallel",)),

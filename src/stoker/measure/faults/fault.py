@@ -12,7 +12,7 @@ Frames = list[Document | None]
 
 class Fault(NamedTuple):
     """`request` sees every POST with messages, `whole` and `stream` the chat answers with what was asked for,
-    `page` every other JSON that is answered. A fault with `stream` holds a stream back until it is whole."""
+    `page` every other JSON that is answered. A fault with `stream` or `lines` holds a stream back until it is whole."""
 
     name: str
     about: str
@@ -23,8 +23,10 @@ class Fault(NamedTuple):
     whole: Callable[[Document, Document], None] | None = None
     """What was asked, the answer."""
     stream: Callable[[Document, Frames], Frames] | None = None
+    lines: Callable[[Frames], list[bytes]] | None = None
+    """The data of a stream's events, where JSON cannot say what is sent."""
     page: Callable[[str, Any], Any] | None = None
-    """Path, document; gives the document to send."""
+    """Path, document; gives the document to send, None for 404."""
     status: Callable[[int], int] | None = None
     shortens: bool = False
     """What is refused as too long is cut and sent again."""
@@ -32,6 +34,14 @@ class Fault(NamedTuple):
     """The upstream goes on when the client leaves."""
     mixes: bool = False
     """Answers of concurrent requests get each other's text."""
+    every: int = 1
+    """Only one chat request in so many has it."""
+    share: float = 1.0
+    """Only so many chat requests have it, by chance."""
+    delay: float = 0.0
+    """Seconds that a chat request waits."""
+    is_engines: bool = False
+    """Only a real engine shows it: one that renders templates, samples, and counts what it runs."""
     needs: tuple[str, ...] = ()
     """Grafts without which it cannot be seen."""
 

@@ -33,6 +33,13 @@ def _sees(document: Document) -> Document | None:
     return None
 
 
+def _blind(document: Document) -> Document | None:
+    """Questions about pictures that it has never seen: a tiny model would say something about itself."""
+    found = _last(document)
+    texts = [part.get("text") for part in found if part.get("type") == "text"] if isinstance(found, list) else [found]
+    return {"role": "assistant", "content": "There is no picture."} if _BY_QUESTION & set(texts) else None
+
+
 def _vision(path: str, page: Any) -> Any:
     if path.endswith("/props") and isinstance(page, dict):
         page["modalities"] = {"vision": True, "audio": False}
@@ -86,6 +93,7 @@ GRAFTS: Mapping[str, Graft] = {
     graft.name: graft
     for graft in (
         Graft("vision", answer=_sees, page=_vision),
+        Graft("blind", answer=_blind),
         Graft("parallel", answer=_calls_twice),
         Graft("thinking", whole=_thinks, stream=_thinks_stream, page=_switch),
     )

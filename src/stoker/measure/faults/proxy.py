@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -32,6 +33,8 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._busy = 0
+        self._number = 0
+        self._dice = random.Random(fault.name)
         self._texts: list[str] = []
         """Of answers that were given while others were under way."""
 
@@ -80,26 +83,34 @@ class Proxy:
             await self._page(writer, method, path, body)
             return
         given = msgspec.json.decode(body)
-        if self.fault.request is not None:
-            self.fault.request(where, asked)
+        fault = self._due() if where == CHAT else self.fault
+        if fault.request is not None:
+            fault.request(where, asked)
         sent = msgspec.json.encode(asked)
         if where != CHAT:  # 2
             await self._page(writer, method, path, sent)
             return
         self._busy += 1
         try:
+            await asyncio.sleep(fault.delay)
             if not asked.get("stream"):  # 3
-                await self._whole(writer, path, given, asked)
-            elif self._holds_back():  # 4
-                await self._held(writer, path, given, asked)
+                await self._whole(writer, path, given, asked, fault)
+            elif self._holds_back(asked, fault):  # 4
+                await self._held(writer, path, given, asked, fault)
             else:  # 5
                 await self._passed(reader, writer, path, sent)
         finally:
             self._busy -= 1
 
-    def _holds_back(self) -> bool:
-        grafted = any(graft.stream or graft.answer for graft in self.grafts)
-        return bool(self.fault.stream or self.fault.mixes or self.fault.shortens or self.fault.status or grafted)
+    def _due(self) -> Fault:
+        """What is done to the next chat request."""
+        self._number += 1
+        is_due = self._number % self.fault.every == 0 and self._dice.random() < self.fault.share
+        return self.fault if is_due else Fault("none", "", frozenset())
+
+    def _holds_back(self, asked: Document, fault: Fault) -> bool:
+        grafted = any(graft.stream for graft in self.grafts) or self._played(asked) is not None
+        return bool(fault.stream or fault.lines or fault.mixes or fault.shortens or fault.status or grafted)
 
     async def _page(self, writer: asyncio.StreamWriter, method: str, path: str, body: bytes) -> None:
         head, content = await self._fetch(method, path, body)
@@ -108,6 +119,7 @@ class Proxy:
             page = msgspec.json.decode(content)
             for hook in hooks:
                 page = hook(path.partition("?")[0], page)
+            head = head if page is not None else head._replace(status=404)
             content = msgspec.json.encode(page)
         await _send(writer, head, content)
 
@@ -123,7 +135,9 @@ class Proxy:
             head = head._replace(status=self.fault.status(head.status))
         return head, content
 
-    async def _whole(self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document) -> None:
+    async def _whole(
+        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: Fault
+    ) -> None:
         played = self._played(asked)
         if played is None:
             head, content = await self._fetch("POST", path, msgspec.json.encode(asked))
@@ -136,13 +150,15 @@ class Proxy:
         for graft in self.grafts:
             if graft.whole is not None:
                 graft.whole(asked, reply)
-        if self.fault.mixes:
+        if fault.mixes:
             (await self._mixed(str(message(reply).get("content") or "")))[0](given, reply)
-        if self.fault.whole is not None:
-            self.fault.whole(given, reply)
+        if fault.whole is not None:
+            fault.whole(given, reply)
         await _send(writer, Head(200, "application/json"), msgspec.json.encode(reply))
 
-    async def _held(self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document) -> None:
+    async def _held(
+        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: Fault
+    ) -> None:
         played = self._played(asked)
         if played is None:
             head, content = await self._fetch("POST", path, msgspec.json.encode(asked))
@@ -155,14 +171,14 @@ class Proxy:
         for graft in self.grafts:
             if graft.stream is not None:
                 frames = graft.stream(asked, frames)
-        if self.fault.mixes:
+        if fault.mixes:
             texts = [choice["delta"].get("content") or "" for frame in frames if frame
                      for choice in frame.get("choices") or ()]  # fmt: skip
             frames = (await self._mixed("".join(texts)))[1](given, frames)
-        if self.fault.stream is not None:
-            frames = self.fault.stream(given, frames)
-        lines = [b"data: " + (b"[DONE]" if one is None else msgspec.json.encode(one)) + b"\n\n" for one in frames]
-        await _send(writer, Head(200, "text/event-stream"), b"".join(lines))
+        if fault.stream is not None:
+            frames = fault.stream(given, frames)
+        lines = (fault.lines or _lines)(frames)
+        await _send(writer, Head(200, "text/event-stream"), b"".join(b"data: " + line + b"\n\n" for line in lines))
 
     async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, sent: bytes) -> None:
         """As it comes. When the client leaves, the upstream's connection is closed, unless the fault is not to."""
@@ -244,6 +260,10 @@ def _frames(asked: Document, played: Document) -> Frames:
     if (asked.get("stream_options") or {}).get("include_usage"):
         found.append({"object": "chat.completion.chunk", "choices": [], "usage": _usage(asked)})
     return [*found, None]
+
+
+def _lines(frames: Frames) -> list[bytes]:
+    return [b"[DONE]" if one is None else msgspec.json.encode(one) for one in frames]
 
 
 def _head(head: Head) -> bytes:

@@ -113,7 +113,8 @@ WIRE = (
     Fault("end-lost", "the last pieces of a stream are lost", _FRAMES | {"stop"}, stream=_end_lost),
     Fault("wrong-id", "another model id is listed", frozenset(("model",)), page=_other_id),
     Fault("context-overstated", "twice the real context is advertised", frozenset(("over-context", "needle")),
-          page=_smaller),
-    Fault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True),
+          page=_smaller, is_engines=True),
+    Fault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True,
+          is_engines=True),
     Fault("bleed", "concurrent requests get each other's text", frozenset(("bleed",)), mixes=True),
 )  # fmt: skip

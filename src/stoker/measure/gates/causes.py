@@ -33,11 +33,17 @@ _COUNTS_FIX = "ask the engine directly (--base-url); bills and context checks re
 _FRAMES = "the stream is broken by the engine or by a proxy that rewrites it"
 _FRAMES_FIX = "ask the engine directly (--base-url); if it is whole there, the proxy is at fault"
 
+_ROUTED = "somebody else answers under this name: a proxy, a fallback, or a pool of several backends"
+_ROUTED_FIX = "ask each backend directly (--base-url); take out the one that has another model, or give it another name"
+_HIDDEN = "thoughts are written and counted, but dropped on the way: by the reasoning parser, or by a proxy"
+_MENDED = "clients that do not mend this lose the call or run another one; Stoker mends it, others do not"
+
 CAUSES: Mapping[tuple[str, str], Cause] = {
     ("model", "id"): Cause("another model is loaded, or its name is another one", "set served_name to what it shows"),
     ("model", "context"): Cause(
         "it was started with less context than configured", "raise the engine's context, or lower the serve's"
     ),
+    ("model", "other"): Cause(_ROUTED, _ROUTED_FIX),
     ("model", "health"): Cause("it is still loading, or broken", "look at its log: stoker serves logs NAME"),
     ("prompt-tokens", "none"): Cause(_COUNTS, _COUNTS_FIX),
     ("prompt-tokens", "no-system"): Cause("the system turn is dropped by the template or on the way", _TEMPLATE),
@@ -58,7 +64,14 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "the template does not open the answer (add_generation_prompt is not heeded)", _TEMPLATE
     ),
     ("template", "foreign"): Cause("the template is another model's", _TEMPLATE),
+    ("template", "count"): Cause(
+        "chats go to another model than the one that renders, or are rewritten on the way", _ROUTED_FIX
+    ),
     ("template", ""): Cause("the template is another model's, or turns are rewritten on the way", _TEMPLATE),
+    ("parts", ""): Cause(
+        "only one text part of a message is read: by the template, or by a proxy that flattens messages",
+        "ask the engine directly (--base-url); take a template that writes all parts, or send text as one string",
+    ),
     ("echo", ""): Cause(_WEIGHTS, _WEIGHTS_FIX),
     ("corruption", "empty"): Cause(
         "answers are lost: a parser takes them for thinking, or the end token comes at once", _TEMPLATE
@@ -70,6 +83,9 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("eos", ""): Cause(_EOS, _EOS_FIX),
     ("special-tokens", ""): Cause("a stop id is missing, or special tokens are written out", _EOS_FIX),
     ("thinking", "always"): Cause("enable_thinking is not heeded by the template", "take the model's own template"),
+    ("thinking", "lost"): Cause(_HIDDEN, _REASONING_FIX),
+    ("thinking", "after"): Cause("the reasoning parser sends thoughts behind the answer", _REASONING_FIX),
+    ("thinking", "late"): Cause(_FRAMES, _FRAMES_FIX),
     ("thinking", ""): Cause(_REASONING, _REASONING_FIX),
     ("needle", "small"): Cause(
         "the context is smaller than what is to be proved", "raise the context, or lower --needle-ctx"
@@ -92,6 +108,20 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("tool-single", "id"): Cause(
         "calls have no id of their own: results cannot be matched", "update the engine or its tool parser"
+    ),
+    ("tool-single", "object"): Cause(
+        "arguments are sent as an object where text belongs", f"update the engine or its tool parser; {_MENDED}"
+    ),
+    ("tool-single", "null"): Cause(
+        "arguments are left out where `{}` belongs", f"update the engine or its tool parser; {_MENDED}"
+    ),
+    ("tool-single", "index"): Cause(
+        "the streaming tool parser numbers calls wrongly, or not at all",
+        f"update the engine or its tool parser; {_MENDED}",
+    ),
+    ("tool-single", "ids"): Cause(
+        "the streaming tool parser gives each piece of a call a new id",
+        f"update the engine or its tool parser; {_MENDED}",
     ),
     ("tool-single", "values"): Cause(_WEIGHTS, _WEIGHTS_FIX),
     ("tool-single", ""): Cause(_PARSER, _PARSER_FIX),
@@ -119,7 +149,48 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "stop strings are dropped on the way, or not heeded by the engine",
         "ask the engine directly (--base-url) to see who drops them",
     ),
+    ("usage", "counts"): Cause("tokens are counted wrongly, or thoughts are written that nobody is shown", _COUNTS_FIX),
     ("usage", ""): Cause(_COUNTS, _COUNTS_FIX),
+    ("max-tokens", "ignored"): Cause(
+        "max_tokens is dropped on the way, or not heeded by the engine", "ask the engine directly (--base-url)"
+    ),
+    ("max-tokens", "reason"): Cause(
+        "the finish reason is wrong where an answer is cut: clients take half an answer for a whole one", _FRAMES_FIX
+    ),
+    ("max-tokens", ""): Cause(_COUNTS, _COUNTS_FIX),
+    ("chunks", "spaces"): Cause(
+        "spaces are stripped from the pieces of a stream, by the detokenizer or by a proxy", _FRAMES_FIX
+    ),
+    ("chunks", "lost"): Cause("pieces of a stream are lost on the way", _FRAMES_FIX),
+    ("chunks", "doubled"): Cause("pieces of a stream are sent twice", _FRAMES_FIX),
+    ("chunks", "order"): Cause("pieces of a stream come in another order", _FRAMES_FIX),
+    ("chunks", "after"): Cause("the reasoning parser sends thoughts behind the answer", _REASONING_FIX),
+    ("chunks", ""): Cause(_FRAMES, _FRAMES_FIX),
+    ("pace", ""): Cause(
+        "something holds a stream back until it is whole: a proxy that buffers, or an engine that does not stream",
+        "switch buffering off (nginx: proxy_buffering off; header X-Accel-Buffering: no); "
+        "tokens per second measured behind it are wrong",
+    ),
+    ("unicode", "cut"): Cause(
+        "characters are cut between the events of a stream: bytes are sent on before a character is whole",
+        "update the engine or the proxy that splits events",
+    ),
+    ("unicode", "mangled"): Cause("text is read or written in another encoding than UTF-8", _FRAMES_FIX),
+    ("unicode", ""): Cause(_FRAMES, _FRAMES_FIX),
+    ("same-model", "changed"): Cause(
+        "another model, another quantisation, or another version of the engine than was recorded",
+        "compare file and engine with those of the recorded run; record anew if the change was meant",
+    ),
+    ("same-model", "answers"): Cause(_ROUTED, _ROUTED_FIX),
+    ("same-model", ""): Cause(_ROUTED, _ROUTED_FIX),
+    ("even-times", "periodic"): Cause(
+        "one of several backends is slow, or something runs after every few requests",
+        "ask each backend directly (--base-url), and look at the engine's log for what comes at that rhythm",
+    ),
+    ("even-times", ""): Cause(
+        "the machine or the network is busy with something else, or one of several backends is slow",
+        "measure again when nothing else runs there; ask each backend directly (--base-url)",
+    ),
     ("frames", ""): Cause(_FRAMES, _FRAMES_FIX),
     ("cancel", ""): Cause(
         "a proxy keeps reading after its client left, or the engine does not look",
@@ -132,8 +203,8 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("bleed", "lost"): Cause("answers are damaged under load", _SLOTS_FIX),
     ("bleed", ""): Cause(_SLOTS, _SLOTS_FIX),
     ("image", "dropped"): Cause(
-        "the picture never reaches the model: it is dropped, or mmproj is missing",
-        "start it with its mmproj file; look whether a proxy drops image parts",
+        "the picture is accepted and never reaches the model: it is dropped, mmproj is missing, or it has no vision",
+        "start it with its mmproj file, look whether a proxy drops image parts, or let it refuse pictures",
     ),
     ("image", ""): Cause(
         "the picture is misread: a wrong mmproj or preprocessing",

@@ -114,6 +114,18 @@ async def _over(talk: Talk, about: About) -> Seen:
 
 
 CONTEXT = (
-    Gate("needle", "words hidden in long texts are found, and the whole text is counted", _needle, seconds=1800.0),
-    Gate("over-context", "near the limit accepted, beyond it refused", _over, seconds=900.0),
+    Gate(
+        "needle",
+        "words hidden in long texts are found, and the whole text is counted",
+        "lengths over --needle-ctx (16,384 tokens by itself); words the model overlooks now and then",
+        _needle,
+        seconds=1800.0,
+    ),
+    Gate(
+        "over-context",
+        "near the limit accepted, beyond it refused",
+        "a limit that the serve does not tell; one that holds for long answers only",
+        _over,
+        seconds=900.0,
+    ),
 )

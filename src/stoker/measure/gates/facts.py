@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from stoker.measure.gates import raw
 from stoker.measure.gates.look import Look
 from stoker.measure.talk import Talk
 
@@ -19,6 +20,14 @@ _RUNNING = re.compile(
 
 _HELLO = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200}
 _OFF = {"enable_thinking": False}
+REFUSALS = (400, 404, 405, 415, 422, 501)
+_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+_FEATURES: Mapping[str, Mapping[str, Any]] = {
+    "tools": {
+        "tools": [{"type": "function", "function": {"name": "say", "description": "Say it.", "parameters": _TEXT}}]
+    },
+    "json_schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "said", "schema": _TEXT}}},
+}
 
 
 class Facts(msgspec.Struct):
@@ -45,6 +54,14 @@ class Facts(msgspec.Struct):
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
     props: Mapping[str, Any] = {}
+    refused: Mapping[str, str] = {}
+    """What it refuses (`tools`, `json_schema`), and how it says so."""
+    tells_modalities: bool = False
+    """Whether it says if it takes pictures."""
+    answers_as: list[str] = []
+    """What its answers say that their model is."""
+    aliases: frozenset[str] = frozenset()
+    """What else the model may be called, by its list and its properties."""
     running: str = ""
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 
@@ -55,7 +72,7 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
     facts = Facts(model, expected=expected)
     facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
     entry = _listed(facts, (await look.get("/v1/models")).document)
-    for prefix in ("", f"/upstream/{quote(model, safe='')}"):
+    for prefix in ("", _upstream(model)):
         props = (await look.get(f"{prefix}/props")).document
         if isinstance(props, dict):
             facts.engine, facts.props = prefix, props
@@ -65,11 +82,18 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
         facts.expected = entry.get("context_length")
     _read_modalities(facts, entry)
     probe = await talk.ask(_HELLO)
+    facts.answers_as = raw.models(probe)
+    facts.aliases = _aliases(facts, entry)
+    if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
+        there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
+        facts.aliases |= frozenset(there)
+        facts.answers_as = facts.answers_as if there else []
     template = facts.props.get("chat_template")
     facts.switches = isinstance(template, str) and "enable_thinking" in template
     facts.thinks = bool(probe.thinking) or facts.switches
     if probe.thinking:
         facts.always_thinks = bool((await talk.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
+    facts.refused = await _refused(talk) if probe.timed.is_ok else {}
     told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
@@ -94,12 +118,39 @@ async def running(look: Look, page: str) -> int | None:
     return None
 
 
+async def _refused(talk: Talk) -> dict[str, str]:
+    """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
+    found = {}
+    for name, fields in _FEATURES.items():
+        heard = await talk.ask({**_HELLO, "max_tokens": 1, **fields})
+        if heard.timed.status in REFUSALS:
+            found[name] = f"{heard.timed.status} {heard.refusal[:160]}".strip()
+    return found
+
+
+def _upstream(model: str) -> str:
+    return f"/upstream/{quote(model, safe='')}"
+
+
+def _ids(told: Any) -> list[str]:
+    data = told.get("data") if isinstance(told, dict) else None
+    return [str(entry.get("id")) for entry in data or [] if isinstance(entry, dict)]
+
+
 def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
     """Our entry in the list."""
     data = told.get("data") if isinstance(told, dict) else None
     entries = [entry for entry in data or [] if isinstance(entry, dict)]
-    facts.listed = [str(entry.get("id")) for entry in entries]
+    facts.listed = _ids(told)
     return next((entry for entry in entries if entry.get("id") == facts.model), {})
+
+
+def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
+    told = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
+    told += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
+    more = entry.get("aliases")
+    return frozenset(one for one in [facts.model, *told, *(more if isinstance(more, list) else [])]
+                     if isinstance(one, str) and one)  # fmt: skip
 
 
 def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
@@ -117,6 +168,7 @@ def _read_modalities(facts: Facts, entry: Mapping[str, Any]) -> None:
     own = facts.props.get("modalities")
     ours = entry.get("stoker")
     found = {"text"}
+    facts.tells_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
     if isinstance(own, dict) and own.get("vision"):
         found.add("image")
     if isinstance(ours, dict):

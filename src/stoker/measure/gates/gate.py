@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from stoker.domain.run import Number, Outcome
+from stoker.measure.gates import raw
 from stoker.measure.gates.facts import Facts
 from stoker.measure.gates.look import Look
 from stoker.measure.gates.wordings import Wording
@@ -19,6 +20,7 @@ from stoker.measure.talk import Heard, Talk
 T = TypeVar("T")
 THOUGHTS = 4096
 """Tokens that a model which cannot be kept from thinking gets on top."""
+_FLAWS = 8
 _CUT = 16
 """Answers of so few tokens are meant to be cut."""
 
@@ -45,6 +47,13 @@ def absent(why: str) -> Seen:
     return Seen(Outcome.NOT_APPLICABLE, why)
 
 
+class Repeat(NamedTuple):
+    """One of many equal requests, and what came of it."""
+
+    prompt: int
+    heard: Heard
+
+
 class About(msgspec.Struct):
     """What is measured, and how thoroughly."""
 
@@ -56,10 +65,14 @@ class About(msgspec.Struct):
     needle_ctx: int | None = None
     """Prompt tokens of the longest needle; None: what the wording and the context allow."""
     baseline: Mapping[str, Number] = {}
-    """Prompt tokens of the fixed conversations as they were recorded, by name."""
+    """As recorded: prompt tokens of the fixed conversations, marks of the usual answers, by name."""
     seed: int = 1
     at_once: int = 4
     """Requests under way at once."""
+    flaws: list[tuple[str, str]] = []
+    """What was wrong with the bytes of any answer so far, the first few."""
+    repeats: list[Repeat] = []
+    """The same short questions again and again, as `repeat` asked them."""
 
     def dice(self, name: str) -> random.Random:
         """The same words for the same seed, whichever gates ran before."""
@@ -79,6 +92,8 @@ class Gate(NamedTuple):
 
     name: str
     proves: str
+    cannot_see: str
+    """What may be wrong all the same."""
     check: Check
     applies: Applies | None = None
     seconds: float = 300.0
@@ -93,10 +108,8 @@ class NoAnswer(Exception):
         self.heard = heard
 
     def sentence(self) -> str:
-        told = self.heard.body
-        error = told.get("error") if isinstance(told, dict) else told
-        text = error.get("message") if isinstance(error, dict) else error
-        return f"a plain request failed: {self.heard.timed.failure}" + (f" ({str(text)[:160]})" if text else "")
+        text = self.heard.refusal
+        return f"a plain request failed: {self.heard.timed.failure}" + (f" ({text[:160]})" if text else "")
 
 
 async def say(
@@ -106,13 +119,20 @@ async def say(
     heard = await talk.ask(document(about, asked, stream=stream, **fields))
     if not heard.timed.is_ok:
         raise NoAnswer(heard)
+    if (flaw := raw.bytes_fault(heard))[0] and len(about.flaws) < _FLAWS:
+        about.flaws.append(flaw)
     return heard
 
 
 def document(
-    about: About, asked: str | Sequence[Mapping[str, Any]], *, stream: bool = False, **fields: Any
+    about: About,
+    asked: str | Sequence[Mapping[str, Any]],
+    *,
+    stream: bool = False,
+    is_cut: bool = False,
+    **fields: Any,
 ) -> dict[str, Any]:
-    """A request of Chat Completions; `None` takes a field out."""
+    """A request of Chat Completions; `None` takes a field out. `is_cut`: its limit is not raised for thoughts."""
     turns = [user(asked)] if isinstance(asked, str) else list(asked)
     found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": about.wording.limit}
     if about.facts.thinks:
@@ -120,7 +140,7 @@ def document(
     if stream:
         found |= {"stream": True, "stream_options": {"include_usage": True}}
     found |= fields
-    if about.facts.always_thinks and found["max_tokens"] > _CUT:
+    if about.facts.always_thinks and not is_cut and found["max_tokens"] > _CUT:
         found["max_tokens"] += THOUGHTS
     return {name: value for name, value in found.items() if value is not None}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from stoker.measure.gates.gate import About, Gate, Seen, failed, passed
 from stoker.measure.talk import Talk
 
 
 async def _model(talk: Talk, about: About) -> Seen:
-    """1. healthy  2. the list is there, with the exact id  3. the context is the promised one"""
+    """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name"""
     facts = about.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
         return failed("health", f"/health answers {facts.health or 'nothing'}")
@@ -18,7 +20,26 @@ async def _model(talk: Talk, about: About) -> Seen:
     if facts.expected and facts.context and facts.context < facts.expected:  # 3
         text = f"its context is {facts.context:,} tokens, the configuration promises {facts.expected:,}"
         return failed("context", text, context=facts.context)
+    if other := next((name for name in facts.answers_as if not is_same(name, facts.aliases)), None):  # 4
+        return failed("other", f"'{facts.model}' was asked for, and answers say that they are from '{other}'")
     return passed(f"'{facts.model}' is listed, context {told}", context=facts.context)
 
 
-IDENTITY = (Gate("model", "health, exact id and context in /v1/models", _model),)
+def is_same(name: str, aliases: Collection[str]) -> bool:
+    """Whether a name is one of these, but for folders, endings, and a version behind it."""
+    short = _plain(name)
+    return any(short.startswith(own) or own.startswith(short) for own in map(_plain, aliases))
+
+
+def _plain(name: str) -> str:
+    return name.replace("\\", "/").rsplit("/", 1)[-1].lower().removesuffix(".gguf").strip()
+
+
+IDENTITY = (
+    Gate(
+        "model",
+        "health, exact id and context in /v1/models",
+        "another model that bears the right name everywhere",
+        _model,
+    ),
+)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stoker.measure.gates import pixels
-from stoker.measure.gates.gate import About, Gate, Seen, each, failed, passed, say
+from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say
 from stoker.measure.talk import Talk
 
 
@@ -30,7 +30,13 @@ def content(picture: Picture) -> list[dict[str, Any]]:
 
 
 async def _images(talk: Talk, about: About) -> Seen:
-    """1. the question without the picture has another answer  2. two of three are seen"""
+    """1. a serve that does not say whether it takes pictures may refuse them  2. the question without the picture has
+    another answer  3. two of three are seen"""
+    if not about.facts.tells_modalities and "image" not in about.facts.modalities:  # 1
+        probe = await talk.ask(document(about, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
+        if not probe.timed.is_ok:
+            said = f" ({probe.refusal[:120]})" if probe.refusal else ""
+            return absent(f"it refuses pictures: {probe.timed.failure}{said}")
     seeing = [partial(say, talk, about, [{"role": "user", "content": content(one)}]) for one in PICTURES]
     blind = [partial(say, talk, about, one.asked) for one in PICTURES]
     heard = await each(about, [*seeing, *blind])
@@ -39,7 +45,7 @@ async def _images(talk: Talk, about: About) -> Seen:
     guessed = sum(one.wanted in answer.text.lower() for one, answer in zip(PICTURES, without, strict=True))
     tokens = (with_[0].timed.tokens.input or 0) - (without[0].timed.tokens.input or 0)
     numbers = {"passed": seen, "n": len(PICTURES), "guessed": guessed, "tokens": tokens}
-    if seen < 2 or seen <= guessed:  # 1, 2
+    if seen < 2 or seen <= guessed:  # 2, 3
         why = "dropped" if tokens <= 0 else "blind"
         text = f"{seen} of {len(PICTURES)} seen, {guessed} right without the picture; it costs {tokens} tokens"
         return failed(why, text, **numbers)
@@ -47,7 +53,16 @@ async def _images(talk: Talk, about: About) -> Seen:
 
 
 def _sees(about: About) -> str:
-    return "" if "image" in about.facts.modalities else "the serve takes text only"
+    says_no = about.facts.tells_modalities and "image" not in about.facts.modalities
+    return "the serve says that it takes text only" if says_no else ""
 
 
-IMAGE = (Gate("image", "three small pictures are seen, and not guessed", _images, _sees),)
+IMAGE = (
+    Gate(
+        "image",
+        "three small pictures are seen, and not guessed",
+        "pictures of other sizes and kinds; several in one message",
+        _images,
+        _sees,
+    ),
+)

@@ -35,4 +35,17 @@ async def _schemas(talk: Talk, about: About) -> Seen:
     return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(heard))
 
 
-SCHEMA = (Gate("json-schema", "five schemas are kept by every answer", _schemas),)
+def _takes_forms(about: About) -> str:
+    refused = about.facts.refused.get("json_schema")
+    return f"it refuses response_format: {refused}" if refused else ""
+
+
+SCHEMA = (
+    Gate(
+        "json-schema",
+        "five schemas are kept by every answer",
+        "keywords that the five schemas do not use; whether values are true",
+        _schemas,
+        _takes_forms,
+    ),
+)

@@ -63,6 +63,11 @@ def loop(text: str) -> str | None:
     return None
 
 
+def shared(one: str, other: str) -> int:
+    """Length of the common beginning."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
 def leaked(text: str) -> str:
     """A special token or a tag of thinking that a client should never see."""
     found = SPECIAL.search(text) or TAGS.search(text)

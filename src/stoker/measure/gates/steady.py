@@ -59,6 +59,16 @@ async def _bleed(talk: Talk, about: About) -> Seen:
 
 
 STEADY = (
-    Gate("determinism", "answers agree at temperature 0 (recorded)", _determinism),
-    Gate("bleed", "concurrent requests do not mix", _bleed),
+    Gate(
+        "determinism",
+        "answers agree at temperature 0 (recorded)",
+        "a temperature over 0 that is changed on the way",
+        _determinism,
+    ),
+    Gate(
+        "bleed",
+        "concurrent requests do not mix",
+        "words mixed up with those of other callers, or less than two of them",
+        _bleed,
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.answer import Stop
+from stoker.measure.gates import raw, signs
 from stoker.measure.gates.facts import running
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
 from stoker.measure.gates.wordings import Stopped
@@ -18,6 +19,10 @@ LEFT = 2.0
 """Seconds within which the engine must have noticed that its client is gone."""
 SOON = 0.1
 """Seconds within which nobody asks whether it was done by itself."""
+_BRIEF, _LONG = 6, 160
+"""Short answers, and tokens of the long one, whose counts are held against what they show."""
+_MARKS = 16
+"""Tokens of an answer that nobody sees: its end, marks of turns and of empty thoughts."""
 MUCH = 4096
 """Tokens of the answer that is left."""
 
@@ -51,7 +56,7 @@ def _has_part(text: str, case: Stopped) -> bool:
 
 
 async def _usage(talk: Talk, about: About) -> Seen:
-    """1. there  2. the sum is right  3. cached is a part  4. streamed and not the same"""
+    """1. there  2. the sum is right  3. cached is a part  4. streamed and not the same  5. plausible"""
     question = about.wording.brief[1]
     whole = await say(talk, about, question)
     flow = await say(talk, about, question, stream=True)
@@ -73,10 +78,26 @@ async def _usage(talk: Talk, about: About) -> Seen:
     ):  # 4
         text = f"whole {_pair(whole)}, streamed {_pair(flow)} tokens for the same answer"
         return failed("stream", text)
-    written = whole.timed.tokens.output
-    if not written:
+    if not whole.timed.tokens.output:
         return failed("zero", "an answer with text is said to have 0 tokens")
+    if bad := await _implausible(talk, about):  # 5
+        return failed("counts", bad)
     return passed(f"{prompt} + {completion} = {total}, streamed the same")
+
+
+async def _implausible(talk: Talk, about: About) -> str:
+    """1. short answers cost no more tokens than they have bytes  2. a long one costs what it costs in a prompt
+    of the same server: rough counts are let pass, twice as many or half as many are not. Thoughts count too."""
+    brief = await each(about, [partial(say, talk, about, text) for text in about.wording.brief[:_BRIEF]])
+    high = [one for one in brief if (one.timed.tokens.output or 0) > len(one.shown.encode()) + _MARKS]
+    if len(high) > len(brief) // 2:  # 1
+        return f"{high[0].timed.tokens.output} tokens are counted for an answer that shows {short(high[0].shown)}"
+    long = await say(talk, about, about.wording.prose[1], max_tokens=_LONG, is_cut=True)
+    bare, quoted = [await say(talk, about, text, max_tokens=1) for text in ("It says:", f"It says: {long.shown}")]
+    counted, cost = long.timed.tokens.output, (quoted.timed.tokens.input or 0) - (bare.timed.tokens.input or 0)
+    if counted is None or cost < _MARKS or 0.5 * cost - _MARKS / 2 <= counted <= 2 * cost + _MARKS:  # 2
+        return ""
+    return f"{counted} tokens are counted for an answer that costs {cost} in a prompt"
 
 
 def _pair(heard: Heard) -> str:
@@ -103,13 +124,15 @@ async def _frames(talk: Talk, about: About) -> Seen:
                 if isinstance(choice, dict) and choice.get("finish_reason")]  # fmt: skip
         if len(ends) != 1:  # 2
             return failed("finish", f"a stream has {len(ends)} finish reasons")
+        if (late := raw.order_fault(one))[0]:
+            return failed(*late)
     if any(_chunk(frame).get("usage") for frame in plain.frames):  # 3
         return failed("usage", "a usage chunk came though nobody asked for it")
     if not asked.text and whole.text:  # 4
         return failed("silent", "the stream carries no text, the same answer not streamed does")
     if about.facts.thinks:
         return passed(f"{len(asked.frames)} frames, one finish, [DONE] last")
-    shared = _shared(asked.text, whole.text)
+    shared = signs.shared(asked.text, whole.text)
     if shared < 0.5 * len(whole.text) or abs(len(asked.text) - len(whole.text)) > 0.5 * len(whole.text) + 20:
         return failed("text", f"streamed {short(asked.text[-60:])}, whole {short(whole.text[-60:])}")
     if whole.text.startswith(asked.text) and asked.text != whole.text:
@@ -123,11 +146,6 @@ def _chunk(frame: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _shared(one: str, other: str) -> int:
-    """Length of the common beginning."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 async def _cancel(talk: Talk, about: About) -> Seen:
@@ -169,8 +187,28 @@ async def _until_idle(talk: Talk, about: About, before: int) -> float | None:
 
 
 STREAM = (
-    Gate("stop", "stop strings cut the text, also when they are several tokens", _stop),
-    Gate("usage", "counts add up, streamed and not the same", _usage),
-    Gate("frames", "[DONE] last, one finish, usage only when asked", _frames),
-    Gate("cancel", "the engine stops when its client leaves", _cancel),
+    Gate(
+        "stop",
+        "stop strings cut the text, also when they are several tokens",
+        "stop strings while it thinks, in calls, and more than one of them",
+        _stop,
+    ),
+    Gate(
+        "usage",
+        "counts add up, streamed and not the same",
+        "counts of long answers up to twice too high or too low (max-tokens sees those of short ones); other dialects",
+        _usage,
+    ),
+    Gate(
+        "frames",
+        "[DONE] last, one finish, usage only when asked",
+        "faults that not every stream has; comments and fields that clients skip",
+        _frames,
+    ),
+    Gate(
+        "cancel",
+        "the engine stops when its client leaves",
+        "a serve whose running requests no page counts; other callers make it blind",
+        _cancel,
+    ),
 )

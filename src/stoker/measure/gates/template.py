@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from stoker.measure.gates.gate import About, Gate, Seen, absent, each, failed, passed, say, user
+from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, user
 from stoker.measure.gates.wordings import weather_tool
 from stoker.measure.talk import Talk
 
@@ -23,14 +23,16 @@ def _conversations(about: About) -> dict[str, dict[str, Any]]:
     called = [user(_ASKED), {"role": "assistant", "content": "", "tool_calls": [call]}]
     result = {"role": "tool", "tool_call_id": "call_00001", "content": '{"temp": 20}'}
     system = {"role": "system", "content": _SYSTEM}
-    return {
+    found: dict[str, dict[str, Any]] = {
         "plain": {"messages": [user(_ASKED)]},
         "system": {"messages": [system, user(_ASKED)]},
         "turns": {"messages": turns},
         "unicode": {"messages": [user(_ASKED + " Größe, naïve, 12,345.678 — «déjà vu»")]},
-        "tools": {"messages": [user(_ASKED)], "tools": [tool.chat]},
-        "result": {"messages": [*called, result], "tools": [tool.chat]},
     }
+    if "tools" not in about.facts.refused:
+        found["tools"] = {"messages": [user(_ASKED)], "tools": [tool.chat]}
+        found["result"] = {"messages": [*called, result], "tools": [tool.chat]}
+    return found
 
 
 _MORE = (
@@ -58,7 +60,7 @@ async def _counts(talk: Talk, about: About) -> Seen:
     if found[: len(asked)] != found[len(asked) :]:  # 2
         return failed("differs", "the same prompt counts differently when it is sent again", **numbers)
     for larger, smaller, what in _MORE:  # 3
-        if numbers[larger] <= numbers[smaller]:
+        if larger in numbers and numbers[larger] <= numbers[smaller]:
             text = f"{what} adds no tokens: {numbers[larger]} against {numbers[smaller]}"
             return failed(f"no-{larger}", text, **numbers)
     told = ", ".join(f"{name} {value}" for name, value in numbers.items())
@@ -72,11 +74,13 @@ async def _counts(talk: Talk, about: About) -> Seen:
 
 async def _render(talk: Talk, about: About) -> Seen:
     """1. it can be had  2. everything is in it, in order  3. ends as an answer begins  4. marks are single tokens
-    5. one beginning of sequence"""
+    5. one beginning of sequence  6. a chat of these turns costs what their tokens are"""
     engine, look = about.facts.engine, about.look
     turns = [{"role": "system", "content": _SYSTEM}, user(_ASKED), {"role": "assistant", "content": _SAID},
              user(_AGAIN)]  # fmt: skip
-    told = (await look.post(f"{engine}/apply-template", {"messages": turns})).document
+    asked = document(about, turns, max_tokens=1)
+    switch = {name: asked[name] for name in ("chat_template_kwargs",) if name in asked}
+    told = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
     if not isinstance(told, dict) or not isinstance(told.get("prompt"), str):  # 1
         return absent("the engine has no /apply-template; prompt-tokens stands in")
     prompt: str = told["prompt"]
@@ -101,6 +105,10 @@ async def _render(talk: Talk, about: About) -> Seen:
         begins += 1
     if begins > 1:  # 5
         return failed("bos", f"the prompt begins with {begins} times {tokens[0]}")
+    counted = (await say(talk, about, turns, max_tokens=1)).timed.tokens.input
+    if counted is not None and abs(counted - len(tokens)) > max(2, 0.05 * len(tokens)):  # 6
+        text = f"a chat is counted as {counted} tokens, its rendered prompt is {len(tokens)}"
+        return failed("count", text, tokens=len(tokens), counted=counted)
     return passed(f"{len(tokens)} tokens; begins {tokens[0]!r}, ends {tail[-24:]!r}", tokens=len(tokens))
 
 
@@ -115,6 +123,16 @@ async def _pieces(about: About, prompt: str) -> list[str] | None:
 
 
 TEMPLATE = (
-    Gate("prompt-tokens", "six fixed conversations cost the tokens they should", _counts),
-    Gate("template", "one beginning, system and turns in order, ends where the answer begins", _render),
+    Gate(
+        "prompt-tokens",
+        "six fixed conversations cost the tokens they should",
+        "a template that costs more with each turn and is wrong all the same (template, --baseline)",
+        _counts,
+    ),
+    Gate(
+        "template",
+        "one beginning, system and turns in order, ends where the answer begins",
+        "engines that do not render for others; turns with tools",
+        _render,
+    ),
 )

@@ -8,27 +8,27 @@ from functools import partial
 from typing import Any
 
 from stoker.domain.prompt import Call
-from stoker.measure.gates import signs
+from stoker.measure.gates import raw, signs
 from stoker.measure.gates.fits import misfit
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, is_too_few, passed, say, short, user
 from stoker.measure.gates.wordings import Case, Tool, weather_tool
 from stoker.measure.talk import Heard, Talk
-from stoker.request.translate.json_text import loose
 
 BATCH = 8
+_NAMED = ("index", "ids", "id", "object", "double", "finish")
+"""What is told as it is, also where only the stream has it."""
 
 
 def fault(heard: Heard, tools: Sequence[Tool], wanted: int = 1) -> tuple[str, str]:
     """(why, sentence) of what is wrong with the form of the calls; ("", ""): nothing."""
-    if (found := signs.SPECIAL.search(heard.text)) is not None or (not heard.calls and '"arguments"' in heard.text):
-        return "text", f"the call came as text: {short(found.string if found else heard.text)}"
+    if signs.SPECIAL.search(heard.text) is not None or (not heard.calls and '"arguments"' in heard.text):
+        return "text", f"the call came as text: {short(heard.text)}"
+    if (found := raw.call_fault(heard))[0]:
+        return found
     if not heard.calls:
         return "none", f"no call came, but {short(heard.text)}"
     if len(heard.calls) < wanted:
         return "few", f"{len(heard.calls)} call instead of {wanted}"
-    ids, finish = raw(heard)
-    if len(ids) < len(heard.calls) or len(set(ids)) < len(ids):
-        return "id", f"{len(heard.calls)} call(s) with the ids {ids}"
     by_name = {tool.name: tool for tool in tools}
     for call in heard.calls:
         if call.name not in by_name:
@@ -39,24 +39,9 @@ def fault(heard: Heard, tools: Sequence[Tool], wanted: int = 1) -> tuple[str, st
             return kind, f"the arguments are no JSON object: {short(call.arguments)}"
         if bad := misfit(arguments, by_name[call.name].schema, "arguments"):
             return "schema", bad
-    if finish != "tool_calls":
+    if (finish := raw.finish(heard)) != "tool_calls":
         return "finish", f"the finish reason after a call is {finish!r}"
     return "", ""
-
-
-def raw(heard: Heard) -> tuple[list[str], str]:
-    """(ids of calls, finish reason) as they came: what reads answers for clients mends both."""
-    documents = [loose(frame) for frame in heard.frames] if heard.frames else [heard.body]
-    ids, finish = [], ""
-    for document in documents:
-        choices = document.get("choices") if isinstance(document, dict) else None
-        for choice in choices or ():
-            said = choice.get("delta") or choice.get("message") or {}
-            ids += [call["id"] for call in said.get("tool_calls") or () if call.get("id")]
-            finish = choice.get("finish_reason") or finish
-    # Some engines repeat a call's id on each of its pieces.
-    pieces = list(dict.fromkeys(ids)) if heard.frames and len(ids) > len(heard.calls) else ids
-    return pieces, finish
 
 
 def parsed(call: Call) -> Any:
@@ -76,12 +61,15 @@ async def _asked(talk: Talk, about: About, cases: Sequence[Case], **fields: Any)
     both = [partial(say, talk, about, case.asked, stream=stream, tools=[tool.chat for tool in case.tools], **fields)
             for case in cases for stream in (False, True)]  # fmt: skip
     heard = await each(about, both)
-    right = 0
+    right, ignored = 0, list[str]()
     for at, one in enumerate(heard):
         case, way = cases[at // 2], "streamed" if at % 2 else "not streamed"
         why, sentence = fault(one, case.tools)
+        if why == "none" and len(cases) > 1 and not heard[at - at % 2].calls and one.text.strip():
+            ignored.append(sentence)  # some models do without the tool now and then
+            continue
         if why:
-            if at % 2 and not fault(heard[at - 1], case.tools)[0]:
+            if at % 2 and why not in _NAMED and not fault(heard[at - 1], case.tools)[0]:
                 why = "stream"
             return failed(why, f"{way}: {sentence}", passed=right, n=len(heard))
         right += is_right(one, case.name, case.arguments)
@@ -90,6 +78,8 @@ async def _asked(talk: Talk, about: About, cases: Sequence[Case], **fields: Any)
             return failed("stream", "the same question gives another call when it is streamed", n=len(heard))
     numbers = {"passed": right, "n": len(heard)}
     if is_too_few(right, len(heard), 0.8):
+        if len(ignored) == len(heard):
+            return failed("none", ignored[0], **numbers)
         return failed("values", f"{right} of {len(heard)} calls had the right tool and values", **numbers)
     return passed(f"{right} of {len(heard)} right, streamed and not", **numbers)
 
@@ -228,6 +218,8 @@ async def _told_in_messages(about: About, tool: Tool, asked: str, city: str, tol
 
 
 def _has_tools(about: About) -> str:
+    if "tools" in about.facts.refused:
+        return f"it refuses tools: {about.facts.refused['tools']}"
     template = about.facts.props.get("chat_template")
     if isinstance(template, str) and template and "tool" not in template:
         return "its chat template knows no tools"
@@ -235,13 +227,67 @@ def _has_tools(about: About) -> str:
 
 
 TOOLS = (
-    Gate("tool-single", "the right call with arguments that fit, streamed and not the same", _single, _has_tools),
-    Gate("tool-batch", "eight calls at once, each its own", _batch, _has_tools),
-    Gate("tool-parallel", "two calls in one answer", _parallel, _has_tools),
-    Gate("tool-abstain", "no call where none is needed", _abstain, _has_tools),
-    Gate("tool-required", "tool_choice required gives a call", _required, _has_tools),
-    Gate("tool-named", "a tool chosen by name is called", _named, _has_tools),
-    Gate("tool-none", "tool_choice none gives text", _none, _has_tools),
-    Gate("tool-bare", "a tool without parameters gets {}", _bare, _has_tools),
-    Gate("tool-round-trip", "a tool's result reaches the answer", _round_trip, _has_tools),
+    Gate(
+        "tool-single",
+        "the right call with arguments that fit, streamed and not the same",
+        "calls that are well-formed and unwise; a fault that only other tools or long arguments show",
+        _single,
+        _has_tools,
+    ),
+    Gate(
+        "tool-batch",
+        "eight calls at once, each its own",
+        "more than eight calls at once",
+        _batch,
+        _has_tools,
+    ),
+    Gate(
+        "tool-parallel",
+        "two calls in one answer",
+        "three or more calls in one answer; a model that never calls two",
+        _parallel,
+        _has_tools,
+    ),
+    Gate(
+        "tool-abstain",
+        "no call where none is needed",
+        "calls that are not needed in longer conversations",
+        _abstain,
+        _has_tools,
+    ),
+    Gate(
+        "tool-required",
+        "tool_choice required gives a call",
+        "tools that do not fit the question",
+        _required,
+        _has_tools,
+    ),
+    Gate(
+        "tool-named",
+        "a tool chosen by name is called",
+        "a choice that is not the natural one",
+        _named,
+        _has_tools,
+    ),
+    Gate(
+        "tool-none",
+        "tool_choice none gives text",
+        "a tool chosen later in the conversation",
+        _none,
+        _has_tools,
+    ),
+    Gate(
+        "tool-bare",
+        "a tool without parameters gets {}",
+        "tools whose parameters are all optional",
+        _bare,
+        _has_tools,
+    ),
+    Gate(
+        "tool-round-trip",
+        "a tool's result reaches the answer",
+        "results that are long, not text, or several",
+        _round_trip,
+        _has_tools,
+    ),
 )

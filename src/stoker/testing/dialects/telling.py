@@ -8,6 +8,7 @@ from typing import cast
 
 import orjson
 
+from stoker.testing import assistant
 from stoker.testing.answers import Answer, Block, Call, Redacted, Stop, Text, Thinking, choose
 from stoker.testing.ask import Ask
 from stoker.testing.dialects.terms import Terms
@@ -55,6 +56,8 @@ _MATCHED = {"vllm": "stop_reason", "sglang": "matched_stop"}
 def tell(script: Script, ask: Ask, terms: Terms) -> Telling | None:
     """None: nothing rich is asked for, the reply is tokens alone."""
     answer = choose(cast("tuple[Answer, ...]", script.answers), ask.document)
+    if answer is None and script.assistant:
+        answer = assistant.answer(ask, script.thinks)
     if terms.text is None or (answer is None and not script.quirks):
         return None
     words = list(terms.words()) if answer is None else None

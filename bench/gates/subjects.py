@@ -1,0 +1,103 @@
+"""What is asked: the embedded llama.cpp, and the scripted assistant in its legal variations."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import stoker
+from bench.processes import Child, free_port
+from stoker.domain.lease import Target
+from stoker.domain.run import Run, Subject
+from stoker.measure.faults.fault import Fault
+from stoker.measure.faults.grafts import GRAFTS
+from stoker.measure.faults.proxy import Proxy
+from stoker.measure.gates.look import Look
+from stoker.measure.preflight import Options, preflight
+from stoker.testing.script import Script
+from stoker.testing.server import ScriptedServer
+
+_START = 30.0
+ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=32768, engine="vllm", gap=0.001)
+VARIATIONS: Sequence[dict[str, object]] = (
+    {},
+    {"thinks": False},
+    {"reasoning_field": "reasoning"},
+    {"engine": "llama.cpp", "quirks": "whole_call"},
+    {"quirks": "empty_deltas,null_calls"},
+    {"quirks": "first_content_with_role,repeat_id", "thinks": False},
+    {"quirks": "interleave,together"},
+    {"events_per_write": 4, "split": (1, 3, 7, 200)},
+    {"engine": "sglang", "framing": "close", "role_first": True, "first_event_after": 0.02},
+    {"gap": 0.0, "cached_tokens": 3, "chunk_bytes": 9, "quirks": "late_name"},
+)
+"""Habits of real servers that are no faults."""
+
+
+class Place(NamedTuple):
+    """A subject that listens."""
+
+    name: str
+    target: Target
+    plays: tuple[str, ...]
+    """Grafts that it does not need."""
+
+
+@asynccontextmanager
+async def engine(model: str) -> AsyncIterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as folder:
+        port = free_port()
+        child = Child.start("engine", command(model, port), Path(folder) / "log")
+        try:
+            target = Target("127.0.0.1", port, "", model)
+            await _ready(target)
+            yield Place("engine", target, ())
+        finally:
+            child.end()
+
+
+@asynccontextmanager
+async def assistant(script: Script = ASSISTANT) -> AsyncIterator[Place]:
+    async with ScriptedServer(script) as server:
+        yield Place("assistant", Target("127.0.0.1", server.port, "", script.id), ("parallel", "thinking"))
+
+
+def variation(turn: int) -> Script:
+    return ASSISTANT.amended(VARIATIONS[turn % len(VARIATIONS)])
+
+
+def command(model: str, port: int) -> list[str]:
+    weights = Path(stoker.__file__).parent / "models" / f"{model}.gguf"
+    start = [sys.executable, "-m", "stoker.fleet.engines.embedded", "-m", str(weights), "--alias", model]
+    shape = ["-np", "4", "-c", "8192", "-t", "1", "--temp", "0", "--cache-ram", "0"]
+    return [*start, "--port", str(port), *shape, "--metrics", "--slots"]
+
+
+async def behind(place: Place, fault: Fault, options: Options, grafts: Sequence[str] | None = None) -> Run:
+    """Preflight of the subject behind this fault."""
+    names = [name for name in (fault.needs if grafts is None else grafts) if name not in place.plays]
+    async with Proxy(place.target, fault, [GRAFTS[name] for name in names]) as proxy:
+        return await asked(place.target, proxy.port, options)
+
+
+async def asked(target: Target, port: int, options: Options) -> Run:
+    own = Target(target.host, port, "", target.served_name)
+    subject = Subject(target.served_name, target.served_name, f"http://{target.host}:{port}/v1", route="direct")
+    return await preflight(subject, own, options)
+
+
+async def _ready(target: Target) -> None:
+    look, until = Look(target), time.monotonic() + _START
+    try:
+        while (await look.get("/health")).status != 200:
+            if time.monotonic() > until:
+                raise SystemExit("the engine did not come up")
+            await asyncio.sleep(0.05)
+    finally:
+        look.close()
