@@ -168,11 +168,15 @@ def test_a_whole_answer_that_is_watched_is_the_serves_own() -> None:
     document = {"choices": [{"message": message}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     body = json.dumps(document, indent=1).encode()
     assert (watched.whole(body), check.is_failed, watched.usage.input) == (body, True, 3)
-    assert Watched(Dialect.CHAT, False, Strict()).whole(b"[]") == b"[]"
-    refused = watched.refusal(400, b'{"error":{"message":"no"}}', b"")
-    assert refused.status == 400
     watched.is_meaningful = True
     assert watched.is_meaningful
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"choices":[]}', b"no JSON", b'{"error":"boom"}'])
+def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
+    with pytest.raises(UpstreamError, match="answered HTTP 200 with") as caught:
+        Watched(Dialect.CHAT, False, Strict()).whole(body)
+    assert caught.value.code == "upstream_unusable"
 
 
 @pytest.mark.parametrize(
