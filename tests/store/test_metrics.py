@@ -230,7 +230,7 @@ def test_a_swap_that_failed_counts_but_is_no_quick_one() -> None:
 
 STATUS: dict[str, object] = {
     "version": "9.9.9",
-    "front_door": {"bodies": {"held": 11, "budget": 64, "refused": 2}},
+    "frontdoor": {"bodies": {"held": 11, "budget": 64, "refused": 2}},
     "serves": [
         {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0},
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
