@@ -1,8 +1,8 @@
 """Which refused requests get a record of their own, so that a flood of them does not push out the history.
 
-A request that was refused, or left by its client, before any serve was called costs its sender nothing: ten thousand a
-second of them would leave nothing else to read. So of those with the same key and reason the first `BURST` are kept
-one by one, then one every `EVERY` seconds, which tells how many came before it. All of them are in the metrics.
+A request that was refused before any serve was called costs its sender nothing: ten thousand a second of them would
+leave nothing else to read. So of those with the same key and reason the first `BURST` are kept one by one, then one
+every `EVERY` seconds, which tells how many came before it. All of them are in the metrics.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ EVERY = 600.0
 """Seconds."""
 KINDS = 500
 """Keys times reasons that are told apart; what comes beyond counts as one."""
-OUTCOMES = ("refused", "client_left")
 
 
 class _Kind:
@@ -39,10 +38,10 @@ class Refused:
 
     def keeps(self, decision: Decision) -> bool:
         """Whether it is to be recorded; it then says for how many others it stands."""
-        if decision.attempts or decision.outcome not in OUTCOMES:
+        if decision.attempts or decision.outcome != "refused":
             return True
         now = self._now()
-        name = (decision.key, decision.reason or decision.outcome)
+        name = (decision.key, decision.reason)
         kind = self._kinds.get(name)
         if kind is None:
             name = name if len(self._kinds) < KINDS else ("", "")
