@@ -70,7 +70,8 @@ def check_lists(body: bytes, bounds: Bounds) -> None:
     1. `too_many_messages`: messages, input items, prompts, documents; numbers in a list are tokens, and do not count
     2. `too_many_tools`
     """
-    if len(body) < _SMALLEST * min(bounds.max_messages, bounds.max_tools):
+    least = min(bounds.max_messages, bounds.max_tools)
+    if len(body) < _SMALLEST * least or body.count(b",") < least:  # entries stand between commas
         return
     found = _lists.decode(body)
     for name in (*_LISTS, *_TOOLS):

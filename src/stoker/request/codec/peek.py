@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
-from stoker.request.codec.bounds import WINDOW, check_lists, structure
+from stoker.request.codec.bounds import HEAVY, WINDOW, check_lists, structure
 
 MAX_DEPTH = 64
 UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
@@ -113,7 +113,7 @@ def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
     check_lists(body, bounds)  # 4
     top.model_at = None  # these are ours alone, whatever the body says
     top.private = private = _private_of(top)
-    keys = _KEY.findall(body) if len(body) <= WINDOW else _keys(body)
+    keys = _KEY.findall(body) if len(body) < HEAVY else _keys(body)
     known = set(keys)
     images = known & _IMAGE_KEYS
     if images:
