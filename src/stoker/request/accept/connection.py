@@ -27,7 +27,11 @@ MAX_HEAD = 64 * 1024
 """Bytes that may come without a head, a body or a message getting on: heads, trailers, chunk extensions."""
 
 LARGE_READ = 64 * 1024
-"""Bytes in one read after which the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
+"""Bytes of a read that counts as large."""
+MAX_BURST = 512 * 1024
+"""Bytes in large reads of one turn of the loop after which the other connections have theirs: uvloop would read on, up
+to 8 MiB of one connection.
+"""
 UPLOAD_TIME = 30.0
 """Seconds after which it is looked at how fast a body comes."""
 UPLOAD_RATE = 1024
@@ -77,6 +81,8 @@ class WireProtocol(asyncio.Protocol):
         self._unsent = 0
         """Bytes that a closing connection still had to send when it was looked at."""
         self._is_reading = True
+        self._burst = 0
+        """Bytes that came in large reads in this turn of the loop."""
         self._rests = False
         """Nothing is read until the others had their turn."""
         self._url = b""
@@ -120,10 +126,8 @@ class WireProtocol(asyncio.Protocol):
                 self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
         if self._running is None and self._next:
             self._start()
-        if len(data) >= LARGE_READ and self._is_reading and not self._rests:
-            self._rests = True
-            self.transport.pause_reading()
-            self.loop.call_soon(self._read_on)
+        if len(data) >= LARGE_READ:
+            self._count_burst(len(data))
 
     def eof_received(self) -> None:
         return None
@@ -235,10 +239,20 @@ class WireProtocol(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    def _read_on(self) -> None:
-        self._rests = False
-        if self._is_reading and not self.transport.is_closing():
-            self.transport.resume_reading()
+    def _count_burst(self, size: int) -> None:
+        if not self._burst:
+            self.loop.call_soon(self._end_turn)
+        self._burst += size
+        if self._burst >= MAX_BURST and self._is_reading and not self._rests:
+            self._rests = True
+            self.transport.pause_reading()
+
+    def _end_turn(self) -> None:
+        self._burst = 0
+        if self._rests:
+            self._rests = False
+            if self._is_reading and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def _pass_over(self, at: int, data: bytes) -> bool:
         """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers

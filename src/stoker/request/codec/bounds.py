@@ -7,7 +7,7 @@ much. Other threads run between two windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -23,15 +23,13 @@ HEAVY = 256 * 1024
 """Bytes of a body that always is."""
 MANY = 500
 """Objects in a body, in strings or not, from which it is worth one whatever its size."""
-_SMALLEST = 2
-"""Bytes of JSON that one value takes at least, with its comma."""
-_LISTS = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
-_TOOLS = ("tools", "functions")
+SMALLEST_ENTRY = 3
+"""Bytes of JSON that an entry takes at least, with its comma; numbers do not count."""
+LISTS = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
+TOOLS = ("tools", "functions")
+"""Fields of the top level that may be lists whose length is bounded."""
 _BRACKETS = b"{}[]"
 _NOT_KEPT = bytes(byte for byte in range(256) if byte not in _BRACKETS)
-_ABSENT = msgspec.Raw()
-_Lists = msgspec.defstruct("_Lists", [(name, msgspec.Raw, _ABSENT) for name in (*_LISTS, *_TOOLS)])
-_lists = msgspec.json.Decoder(_Lists)
 _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -45,7 +43,7 @@ class Structure(NamedTuple):
 def is_heavy(body: bytes) -> bool:
     """Whether reading the body takes long enough (some milliseconds) that it is better done by another thread."""
     size = len(body)
-    return size > LIGHT and (size >= HEAVY or body.count(b"{") > MANY)
+    return size > LIGHT and (size >= HEAVY or _has_more(body, b"{", MANY))
 
 
 def structure(body: bytes, most: int) -> Structure:
@@ -64,32 +62,40 @@ def structure(body: bytes, most: int) -> Structure:
     return Structure(values, bytes(brackets))
 
 
-def check_lists(body: bytes, bounds: Bounds) -> None:
-    """Raises ClientError 413 for a list that is too long. The body is a JSON object.
+def check_lists(lists: Iterable[tuple[str, msgspec.Raw]], bounds: Bounds) -> None:
+    """Raises ClientError 413 for a list that is too long. `lists`: fields of LISTS and TOOLS and their JSON.
 
     1. `too_many_messages`: messages, input items, prompts, documents; numbers in a list are tokens, and do not count
     2. `too_many_tools`
     """
-    least = min(bounds.max_messages, bounds.max_tools)
-    if len(body) < _SMALLEST * least or body.count(b",") < least:  # entries stand between commas
-        return
-    found = _lists.decode(body)
-    for name in (*_LISTS, *_TOOLS):
-        is_tools = name in _TOOLS
-        most = bounds.max_tools if is_tools else bounds.max_messages
-        count = _length(getattr(found, name), most)
+    for name, raw in lists:
+        most = bounds.max_tools if name in TOOLS else bounds.max_messages
+        count = _length(raw, most)
         if count > most:
-            key, code = ("max_tools", "too_many_tools") if is_tools else ("max_messages", "too_many_messages")
+            key, code = ("max_tools", "too_many_tools") if name in TOOLS else ("max_messages", "too_many_messages")
             text = f"'{name}' holds {count} entries, and at most {most} are taken (front_door.{key})"
             raise ClientError(text, code=code, status=413, param=name)
 
 
 def _length(raw: msgspec.Raw, most: int) -> int:
-    """Of a list of anything but numbers; 0: it is none."""
-    if len(raw) < _SMALLEST * most or bytes(memoryview(raw)[:1]) != b"[":
+    """Of a list of anything but numbers; 0: it is none, or it cannot have more than `most` entries."""
+    if len(raw) < SMALLEST_ENTRY * most or bytes(memoryview(raw)[:1]) != b"[":
         return 0
-    elements = _elements.decode(raw)
-    return len(elements) if elements and bytes(memoryview(elements[0])[:1]) not in b"-0123456789" else 0
+    begins = bytes(memoryview(raw)[1:64]).lstrip()[:1]
+    if begins in b"-0123456789" or (begins == b"{" and not _has_more(bytes(raw), b"{", most)):
+        return 0
+    return len(_elements.decode(raw))
+
+
+def _has_more(body: bytes, byte: bytes, most: int) -> bool:
+    """Whether `byte` stands there more than `most` times. Where it is rare this is far cheaper than to count it."""
+    at = body.find(byte)
+    while at >= 0:
+        most -= 1
+        if most < 0:
+            return True
+        at = body.find(byte, at + 1)
+    return False
 
 
 def _outside(body: bytes) -> Iterator[bytes]:

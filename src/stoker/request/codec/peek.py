@@ -18,7 +18,7 @@ import msgspec
 
 from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
-from stoker.request.codec.bounds import HEAVY, WINDOW, check_lists, structure
+from stoker.request.codec.bounds import HEAVY, LISTS, SMALLEST_ENTRY, TOOLS, WINDOW, check_lists, structure
 
 MAX_DEPTH = 64
 UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
@@ -54,6 +54,16 @@ class Top(msgspec.Struct):
     bootstrap_room: msgspec.Raw = _ABSENT
     lora_path: msgspec.Raw = _ABSENT
     id_slot: msgspec.Raw = _ABSENT
+    messages: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
+    prompt: msgspec.Raw = _ABSENT
+    documents: msgspec.Raw = _ABSENT
+    system: msgspec.Raw = _ABSENT
+    stop: msgspec.Raw = _ABSENT
+    stop_sequences: msgspec.Raw = _ABSENT
+    images: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+    functions: msgspec.Raw = _ABSENT
     model_at: Any = msgspec.field(default=None, name="(model_at)")
     private: Any = msgspec.field(default=(), name="(private)")
     may_name_images: Any = msgspec.field(default=True, name="(may_name_images)")
@@ -67,6 +77,8 @@ class Top(msgspec.Struct):
 
 
 _private = attrgetter(*ENGINE_PRIVATE)
+_BOUNDED = (*LISTS, *TOOLS)
+_lists = attrgetter(*_BOUNDED)
 _NOTHING_PRIVATE = (_ABSENT,) * len(ENGINE_PRIVATE)
 _decode = msgspec.json.Decoder(Top).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -110,7 +122,8 @@ def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
         raise ClientError(text, code="bad_json") from None  # 2
     if _has_many_brackets(body) and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
         raise _too_deep()  # 3
-    check_lists(body, bounds)  # 4
+    if len(body) >= SMALLEST_ENTRY * min(bounds.max_messages, bounds.max_tools):
+        check_lists(zip(_BOUNDED, _lists(top), strict=True), bounds)  # 4
     top.model_at = None  # these are ours alone, whatever the body says
     top.private = private = _private_of(top)
     keys = _KEY.findall(body) if len(body) < HEAVY else _keys(body)
