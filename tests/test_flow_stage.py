@@ -177,6 +177,8 @@ class Stage:
         self.decisions: list[Decision] = []
         self.complaints: list[str] = []
         """What went to the log as an error, or to the loop's exception handler."""
+        self.notes: list[str] = []
+        """What the request path noted of serves."""
         self.lines: list[Talk] = []
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
@@ -194,7 +196,10 @@ class Stage:
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), on_gone=self.pool.drop)
         names = Names(self.serves)
-        self.flow = Flow(self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append)
+        self.flow = Flow(
+            self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append,
+            lambda serve, text: self.notes.append(f"{serve}: {text}"),
+        )  # fmt: skip
         self.door = Door(self.front_door)
         self.admin = SmallAdmin()
         front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]

@@ -106,7 +106,7 @@ class Flow:
         self.pictures = pictures or Pictures(Media())
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
-        self.words = Words(front_door.upstream_errors == "show", secrets_of(front_door, names.serves))
+        self.words = Words(front_door.upstream_errors == "show", keys_of(front_door, names.serves))
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall, self.words)
         self.chooser = Chooser(self, self._speech, leases.target, clock.now, most_silent=front_door.stall_timeout)
         self._loop = asyncio.get_running_loop()
@@ -115,6 +115,12 @@ class Flow:
         self.bodies = BodyBudget(budget_for(front_door, None))
         self.reader = BodyReader()
         self._relayed: dict[str, int] = {}
+        self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+
+    def configure(self, front_door: FrontDoor, serves: Iterable[Serve], secrets: Iterable[str]) -> None:
+        """Serve the next request by this front door. `secrets`: what clients may not see beside the keys."""
+        self.front_door = front_door
+        self.words.configure(front_door.upstream_errors == "show", [*keys_of(front_door, serves), *secrets])
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
 
     def open(self, wire: Wire) -> Call:
@@ -555,7 +561,7 @@ class Flow:
         self._seal(decision)
 
 
-def secrets_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
     """Every key that is configured."""
     keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
     return [key.reveal() for key in keys]
