@@ -24,7 +24,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.fleet.conductor import Conductor
 from stoker.flow import Flow
 from stoker.front import Front
-from stoker.request.accept.connection import WireProtocol
+from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
@@ -168,8 +168,14 @@ class Stage:
     """Assembles everything; `asked()` is the next request that reaches the model."""
 
     def __init__(
-        self, front: dict[str, Any], serves: tuple[Serve, ...], slots: tuple[Slot, ...], fleet: FakeFleet
+        self,
+        front: dict[str, Any],
+        serves: tuple[Serve, ...],
+        slots: tuple[Slot, ...],
+        fleet: FakeFleet,
+        pace: UploadPace = PACE,
     ) -> None:
+        self.pace = pace
         self.front_door = FrontDoor(**front)
         self.serves = serves
         self.slots = slots
@@ -207,7 +213,7 @@ class Stage:
         config.load()
         self.state = ServerState()
         self._server = await loop.create_server(
-            lambda: WireProtocol(config=config, server_state=self.state, app_state={}, _loop=loop), "127.0.0.1", 0
+            lambda: WireProtocol(config, self.state, {}, _loop=loop, pace=self.pace), "127.0.0.1", 0
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -294,13 +300,14 @@ def story(
     slots: tuple[Slot, ...] = (),
     fleet: Callable[[], FakeFleet] = FakeFleet,
     plain: bool = False,
+    pace: UploadPace = PACE,
     **front: Any,
 ) -> Callable[[Story], Callable[[], None]]:
     """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop)."""
 
     def decorate(tell: Story) -> Callable[[], None]:
         async def played() -> None:
-            async with Stage(front, serves or (a_serve(),), slots, fleet()) as stage, asyncio.timeout(10):
+            async with Stage(front, serves or (a_serve(),), slots, fleet(), pace) as stage, asyncio.timeout(10):
                 await tell(stage)
 
         def run() -> None:

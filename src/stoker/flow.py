@@ -20,6 +20,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -360,6 +361,8 @@ class Flow:
         call.check()
         top.model_at = None  # where it stood in the old body
         call.counted = "", None
+        size = len(body) + sum(len(data) for _, data in found.values())
+        call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images
         return await self.process(call, inlined, endpoint.dialect, body, found)
 
     async def _fallback(
@@ -425,7 +428,8 @@ class Flow:
         """The lease is given back."""
         try:
             asked = (await self.process(call, form.edited, lease.target.served_name)).body
-            tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
+            read = partial(self.process, call)
+            tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked, read))
         finally:
             lease.release()
             call.lease = None

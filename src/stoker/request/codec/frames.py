@@ -248,9 +248,9 @@ class StreamReader:
             return frame
         given = failure_of(payload)
         code = given.get("code")
-        is_word = isinstance(code, str) and code.isascii() and code.isidentifier() and self._words.is_fit(code)
+        word = code if isinstance(code, str) and code.isascii() and code.isidentifier() else ""
         error = self.failure = self._words.tell(as_error({"error": given}))
-        told = {"code": code[:64] if is_word else "server_error", "message": error.message}
+        told = {"code": word[:64] if word and self._words.is_fit(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 

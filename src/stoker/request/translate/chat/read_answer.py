@@ -81,8 +81,8 @@ class AnswerReader:
     """See the module's docstring."""
 
     __slots__ = (
-        "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next", "_open", "_order",
-        "losses",
+        "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next",
+        "_open", "_order", "losses",
     )  # fmt: skip
 
     def __init__(self, losses: Losses) -> None:
