@@ -264,13 +264,13 @@ def heard_by_nobody_but_the_client(how: str, shows: bool, serve: Serve, start: b
 
     @story(serve, upstream_errors="show" if shows else "hide")
     async def tell(stage: Stage) -> None:
-        client, talk = await talking(stage, CHAT, stream=how != "status")
-        if how == "status":
-            talk.reply(ECHOES, "500 X", f"x-own: {PROMPT}")
+        client, talk = await talking(stage, CHAT, stream=how == "event")
+        if how != "event":
+            talk.reply(ECHOES, f"{how} X")
             reply = str(await client.reply())
         else:
             reply = str(await error_after(start, ECHOES, client, talk))
-        assert (PROMPT in reply) == shows
+        assert (PROMPT in reply) == (shows or how == "400")  # what the caller has to mend is always told
         decision = await stage.sealed()
         assert PROMPT not in str(decision)
         metrics = Metrics()
@@ -291,7 +291,7 @@ def heard_by_nobody_but_the_client(how: str, shows: bool, serve: Serve, start: b
 
 
 @pytest.mark.parametrize("shows", [True, False])
-@pytest.mark.parametrize("how", ["status", "event"])
+@pytest.mark.parametrize("how", ["500", "400", "event"])
 def test_a_prompt_that_an_engine_echoes_reaches_at_most_its_own_client(how: str, shows: bool) -> None:
     heard_by_nobody_but_the_client(how, shows, ANY, STARTS[CHAT])
     heard_by_nobody_but_the_client(how, shows, RESPONSES_ONLY, STARTS[RESPONSES])
