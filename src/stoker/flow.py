@@ -51,7 +51,7 @@ from stoker.request.accept.door import Caller
 from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.bounds import HEAVY, is_heavy
-from stoker.request.codec.frames import KNOWN_CODES
+from stoker.request.codec.frames import recorded_code
 from stoker.request.codec.peek import Top, peek
 from stoker.request.codec.upstream import Words
 from stoker.request.decide.context import check_context, may_exceed
@@ -542,13 +542,13 @@ class Flow:
         """The reply is complete. One that is an error in the serve's own words is told as what it is."""
         reply, decision = call.reply, call.decision
         if reply.error is not None:
-            decision.outcome, decision.reason = _outcome(reply.error), _reason(reply.error)
+            decision.outcome, decision.reason = _outcome(reply.error), recorded_code(reply.error)
         else:
             decision.outcome = "served" if reply.status < 400 else "refused"
 
     def _failed(self, call: Call, error: StokerError) -> None:
         decision = call.decision
-        decision.reason = _reason(error)
+        decision.reason = recorded_code(error)
         if call.is_left:
             decision.outcome = "client_left"
             call.reply.abandon()
@@ -578,11 +578,6 @@ def _tokens(relay: Relay) -> int | None:
     if usage.input is None or usage.output is None:
         return None
     return max(usage.input, usage.cached or 0) + usage.output
-
-
-def _reason(error: StokerError) -> str:
-    """The code, for the record; of a serve's own codes only those that everybody knows."""
-    return error.code if error.source == "stoker" or error.code in KNOWN_CODES else "upstream_refused"
 
 
 def _outcome(error: StokerError) -> str:

@@ -472,8 +472,13 @@ _KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
 _CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
 """What the dialects call a caller's error where they give no status."""
-KNOWN_CODES = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
+_RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
 """Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
+
+
+def recorded_code(error: StokerError) -> str:
+    """The code for decisions and metrics."""
+    return error.code if error.source == "stoker" or error.code in _RECORDED else "upstream_refused"
 
 
 def key_refused(what: str) -> UpstreamError:
