@@ -59,9 +59,10 @@ async def test_who_waits_in_the_queue_is_pinged_in_its_dialect(stage: Stage) -> 
     await told(first)
     talk = await stage.asked()
     talk.begin()
+    talk.chunk(b'event: message_start\ndata: {"type":"message_start"}\n\n')
     talk.chunk(b'event: message_stop\ndata: {"type":"message_stop"}\n\n')
     talk.send(b"0\r\n\r\n")
-    assert [e.name for e in [e async for e in events] if e.name != "ping"] == ["message_stop"]
+    assert [e.name for e in [e async for e in events] if e.name != "ping"] == ["message_start", "message_stop"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.fleet.conductor import Conductor
 from stoker.flow import Flow
 from stoker.front import Front
-from stoker.request.accept.connection import WireProtocol
+from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
@@ -168,8 +168,14 @@ class Stage:
     """Assembles everything; `asked()` is the next request that reaches the model."""
 
     def __init__(
-        self, front: dict[str, Any], serves: tuple[Serve, ...], slots: tuple[Slot, ...], fleet: FakeFleet
+        self,
+        front: dict[str, Any],
+        serves: tuple[Serve, ...],
+        slots: tuple[Slot, ...],
+        fleet: FakeFleet,
+        pace: UploadPace = PACE,
     ) -> None:
+        self.pace = pace
         self.front_door = FrontDoor(**front)
         self.serves = serves
         self.slots = slots
@@ -177,6 +183,8 @@ class Stage:
         self.decisions: list[Decision] = []
         self.complaints: list[str] = []
         """What went to the log as an error, or to the loop's exception handler."""
+        self.notes: list[str] = []
+        """What the request path noted of serves."""
         self.lines: list[Talk] = []
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
@@ -194,7 +202,10 @@ class Stage:
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), on_gone=self.pool.drop)
         names = Names(self.serves)
-        self.flow = Flow(self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append)
+        self.flow = Flow(
+            self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append,
+            lambda serve, text: self.notes.append(f"{serve}: {text}"),
+        )  # fmt: skip
         self.door = Door(self.front_door)
         self.admin = SmallAdmin()
         front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]
@@ -202,7 +213,7 @@ class Stage:
         config.load()
         self.state = ServerState()
         self._server = await loop.create_server(
-            lambda: WireProtocol(config=config, server_state=self.state, app_state={}, _loop=loop), "127.0.0.1", 0
+            lambda: WireProtocol(config, self.state, {}, _loop=loop, pace=self.pace), "127.0.0.1", 0
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -289,13 +300,14 @@ def story(
     slots: tuple[Slot, ...] = (),
     fleet: Callable[[], FakeFleet] = FakeFleet,
     plain: bool = False,
+    pace: UploadPace = PACE,
     **front: Any,
 ) -> Callable[[Story], Callable[[], None]]:
     """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop)."""
 
     def decorate(tell: Story) -> Callable[[], None]:
         async def played() -> None:
-            async with Stage(front, serves or (a_serve(),), slots, fleet()) as stage, asyncio.timeout(10):
+            async with Stage(front, serves or (a_serve(),), slots, fleet(), pace) as stage, asyncio.timeout(10):
                 await tell(stage)
 
         def run() -> None:

@@ -120,10 +120,10 @@ def test_an_upstream_that_breaks_off_is_one_error_event(how: str) -> None:
 async def test_an_end_without_its_blank_line_is_an_end(stage: Stage) -> None:
     client, talk = await streaming(stage)
     talk.begin()
-    talk.chunk(b"data: [DONE]")
+    talk.chunk(ROLE + b"data: [DONE]")
     talk.send(b"0\r\n\r\n")
     head = await client.head()
-    assert (head.status, await client.body(head)) == (200, b"data: [DONE]")
+    assert (head.status, await client.body(head)) == (200, ROLE + b"data: [DONE]")
     assert (await stage.sealed()).outcome == "served"
 
 

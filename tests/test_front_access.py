@@ -82,8 +82,18 @@ def test_what_a_key_may_look_at_is_its_scope(key: str, path: str, status: int) -
     tell()
 
 
-@story(*BOTH, keys=KEYS, upstream_errors="hide")
-async def test_neither_key_nor_content_is_in_a_log_an_error_or_a_decision(stage: Stage) -> None:
+@pytest.mark.parametrize("upstream_errors", ["show", "hide"])
+def test_neither_key_nor_content_is_in_a_log_an_error_or_a_decision(upstream_errors: str) -> None:
+    """Only the reply to the client itself may say what the engine said: where that is shown."""
+
+    @story(*BOTH, keys=KEYS, upstream_errors=upstream_errors)
+    async def tell(stage: Stage) -> None:
+        await neither_key_nor_content_leaks(stage, upstream_errors == "show")
+
+    tell()
+
+
+async def neither_key_nor_content_leaks(stage: Stage, shows: bool) -> None:
     heard: list[str] = []
     ear = logging.Handler()
     ear.emit = lambda record: heard.append(record.getMessage() + str(record.exc_info))  # type: ignore[method-assign]
@@ -103,9 +113,14 @@ async def test_neither_key_nor_content_is_in_a_log_an_error_or_a_decision(stage:
     finally:
         root.setLevel(level)
         root.removeHandler(ear)
-    for text in (*heard, str(reply), str(wrong), *map(str, stage.decisions)):
+    others = (*heard, str(wrong), *map(str, stage.decisions), *stage.notes)
+    for text in others:
         assert "marker" not in text
+    for text in (*others, str(reply)):
         assert "sk-some" not in text
+    assert stage.notes
+    assert ("marker" in reply.body.decode()) == shows
+    assert "marker" not in str(reply.headers)
 
 
 # -- 59 --------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ import uvicorn
 from stoker.admin import Admin, Looks
 from stoker.asker import Asker
 from stoker.companion import Companion
+from stoker.config.caution import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
@@ -251,6 +252,7 @@ class Application:
             self._thinking_signer(),
             Pictures(settings.media),
         )
+        self._configure_flow(settings)
         self._memory = host().total
         self.flow.bodies.limit = budget_for(settings.front_door, self._memory)
         speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
@@ -517,7 +519,7 @@ class Application:
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
         self._route(fresh, rows)
-        self.flow.front_door = fresh.front_door
+        self._configure_flow(fresh)
         self.flow.bodies.limit = budget_for(fresh.front_door, self._memory)
         self.flow.pictures.policy = fresh.media
         self.front.door = Door(fresh.front_door)
@@ -538,6 +540,11 @@ class Application:
             "lapsed": [{"tier": tier, "class": name} for tier, name in sorted(allowed - self._allowed())],
             "problems": problems,
         }
+
+    def _configure_flow(self, settings: Settings) -> None:
+        """`settings.serves` has every cloud tier, allowed or not."""
+        secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
+        self.flow.configure(settings.front_door, settings.serves, secrets)
 
     def _allowed(self) -> set[tuple[str, str]]:
         return set() if self.flow.routing is None else self.flow.routing.allowed()

@@ -21,6 +21,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.task import BYTES_PER_TOKEN, Outline, Task
 from stoker.domain.tier import HOLDING, Verify
 from stoker.request.accept.door import Caller
+from stoker.request.codec.frames import recorded_code
 from stoker.request.codec.outline import outline
 from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
@@ -153,7 +154,7 @@ class Chooser:
             try:
                 await self._attempt(call, serve, step, attempt, endpoint, top, body)
                 if (refused := call.reply.error) is not None:  # passed on in the serve's own words
-                    attempt.outcome = refused.code
+                    attempt.outcome = recorded_code(refused)
                     self._flow.release(call)
                     routing.on_error(step.tier.name, refused, call.retry_after)
                     return
@@ -165,7 +166,7 @@ class Chooser:
                     grades.offer(call.sample, step.tier.name, plan.task.name, decision.id)
                 return
             except StokerError as error:
-                attempt.outcome = error.code
+                attempt.outcome = recorded_code(error)
                 self._flow.release(call)
                 routing.on_error(step.tier.name, error, call.retry_after)
                 if call.retry_after is not None:

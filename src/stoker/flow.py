@@ -20,6 +20,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -50,6 +51,7 @@ from stoker.request.accept.door import Caller
 from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.bounds import HEAVY, is_heavy
+from stoker.request.codec.frames import recorded_code
 from stoker.request.codec.peek import Top, peek
 from stoker.request.codec.upstream import Words
 from stoker.request.decide.context import check_context, may_exceed
@@ -106,7 +108,7 @@ class Flow:
         self.pictures = pictures or Pictures(Media())
         self.routing: Routing | None = None
         """Who serves a request that names a task; None: every request names its model."""
-        self.words = Words(front_door.upstream_errors == "show", secrets_of(front_door, names.serves))
+        self.words = Words(front_door.upstream_errors == "show", keys_of(front_door, names.serves))
         self._speech = Speech(signer or Signer((os.urandom(32),)), clock.wall, self.words)
         self.chooser = Chooser(self, self._speech, leases.target, clock.now, most_silent=front_door.stall_timeout)
         self._loop = asyncio.get_running_loop()
@@ -115,6 +117,12 @@ class Flow:
         self.bodies = BodyBudget(budget_for(front_door, None))
         self.reader = BodyReader()
         self._relayed: dict[str, int] = {}
+        self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+
+    def configure(self, front_door: FrontDoor, serves: Iterable[Serve], secrets: Iterable[str]) -> None:
+        """Serve the next request by this front door. `secrets`: what clients may not see beside the keys."""
+        self.front_door = front_door
+        self.words.configure(front_door.upstream_errors == "show", [*keys_of(front_door, serves), *secrets])
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
 
     def open(self, wire: Wire) -> Call:
@@ -354,6 +362,8 @@ class Flow:
         call.check()
         top.model_at = None  # where it stood in the old body
         call.counted = "", None
+        size = len(body) + sum(len(data) for _, data in found.values())
+        call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images
         return await self.process(call, inlined, endpoint.dialect, body, found)
 
     async def _fallback(
@@ -419,7 +429,8 @@ class Flow:
         """The lease is given back."""
         try:
             asked = (await self.process(call, form.edited, lease.target.served_name)).body
-            tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked))
+            read = partial(self.process, call)
+            tokens = await self.ask(call, count(self._pool, lease.target, form.endpoint.dialect, asked, read))
         finally:
             lease.release()
             call.lease = None
@@ -531,13 +542,13 @@ class Flow:
         """The reply is complete. One that is an error in the serve's own words is told as what it is."""
         reply, decision = call.reply, call.decision
         if reply.error is not None:
-            decision.outcome, decision.reason = _outcome(reply.error), reply.error.code
+            decision.outcome, decision.reason = _outcome(reply.error), recorded_code(reply.error)
         else:
             decision.outcome = "served" if reply.status < 400 else "refused"
 
     def _failed(self, call: Call, error: StokerError) -> None:
         decision = call.decision
-        decision.reason = error.code
+        decision.reason = recorded_code(error)
         if call.is_left:
             decision.outcome = "client_left"
             call.reply.abandon()
@@ -555,7 +566,7 @@ class Flow:
         self._seal(decision)
 
 
-def secrets_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
     """Every key that is configured."""
     keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
     return [key.reveal() for key in keys]

@@ -60,6 +60,20 @@ def secret_words(words: Sequence[str]) -> dict[int, str]:
     return found
 
 
+SHORTEST_SECRET = 8
+"""Characters: a shorter value is found in too much that is none."""
+
+
+def secrets_of(serve: Serve) -> Iterator[str]:
+    """Values in a serve's own settings that are secrets by their name: of its environment and its command lines."""
+    values = [value for name, value in serve.env.items() if secret_variable(name)]
+    for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
+        values += [
+            words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
+        ]
+    yield from (value for value in values if len(value) >= SHORTEST_SECRET)
+
+
 def _door(settings: Settings) -> Iterator[str]:
     door = settings.front_door
     if not door.auth and door.keys:

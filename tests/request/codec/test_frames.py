@@ -167,6 +167,11 @@ ENDS = [
     (MESSAGES, frame({"type": "message_stop"}, "message_stop")), (RESPONSES, frame({"type": "response.completed"})),
     (RESPONSES, frame({"type": "response.incomplete"})), (RESPONSES, frame({"type": "response.failed"})),
 ]  # fmt: skip
+STARTS = {
+    CHAT: frame(delta("x")), Dialect.COMPLETIONS: frame({"choices": [{"text": "x"}]}),
+    MESSAGES: frame({"type": "content_block_delta", "delta": {"text": "x"}}),
+    RESPONSES: frame({"type": "response.output_text.delta", "delta": "x"}),
+}  # fmt: skip
 NO_ENDS = [
     (CHAT, b""), (CHAT, frame(delta("data: [DONE]"))), (CHAT, frame(delta('"finish_reason":"stop"'))),
     (CHAT, frame({"choices": [{"delta": {"content": "x"}, "finish_reason": None}]})), (CHAT, frame({"choices": 1})),
@@ -181,9 +186,21 @@ NO_ENDS = [
 def test_the_dialects_own_end_is_seen(dialect: Dialect, data: bytes) -> None:
     for pieces in ([data], [data[:9], data[9:]]):
         reader = StreamReader(dialect)
+        reader.feed(STARTS[dialect])
         for piece in pieces:
             reader.feed(piece)
         assert reader.has_ended()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "data"),
+    [(CHAT, frame("[DONE]")), (CHAT, b"data: [DONE]"), (CHAT, frame({"choices": [], "usage": USAGE}) + frame("[DONE]")),
+     (MESSAGES, frame({"type": "ping"}) + frame({"type": "message_stop"}))],
+)  # fmt: skip
+def test_an_end_of_nothing_is_none(dialect: Dialect, data: bytes) -> None:
+    reader = StreamReader(dialect)
+    reader.feed(data)
+    assert (reader.is_meaningful, reader.has_ended()) == (False, False)
 
 
 @pytest.mark.parametrize(("dialect", "data"), NO_ENDS)
@@ -238,7 +255,7 @@ def test_text_that_only_speaks_of_errors_is_none(text: str) -> None:
 
 
 MEANING = [
-    (CHAT, ROLE, False), (CHAT, delta("x"), True), (CHAT, FINISH, True), (CHAT, EXTRA, False), (CHAT, {}, True),
+    (CHAT, ROLE, False), (CHAT, delta("x"), True), (CHAT, FINISH, True), (CHAT, EXTRA, False), (CHAT, {}, False),
     (CHAT, {"choices": [{"delta": {"role": "assistant", "content": None}}]}, False),
     (CHAT, {"choices": [{"delta": {"reasoning_content": "h"}}]}, True),
     (CHAT, {"choices": [{"delta": {"refusal": "no"}}]}, True),
@@ -260,12 +277,6 @@ def test_content_or_a_finish_commits_and_openings_do_not(
     reader = StreamReader(dialect)
     reader.feed(b": comment\n\n" + frame(payload))
     assert reader.is_meaningful is expected
-
-
-def test_an_immediate_done_is_meaningful() -> None:
-    reader = StreamReader(CHAT)
-    reader.feed(frame("[DONE]"))
-    assert reader.is_meaningful
 
 
 def test_frames_are_parsed_or_skipped() -> None:

@@ -136,7 +136,7 @@ def test_what_is_high_risk_only_to_be_careful_says_what_it_is_more_likely() -> N
     tasks = [classify(row.outline, None, CLASSES) for row in (*HELD_OUT, *BLIND_ROWS, *SECOND, *THIRD)]
     risky = [task for task in tasks if task.name in HIGH_RISK]
     careful = [task for task in risky if task.else_]
-    assert 0 < len(careful) < len(risky) / 4
+    assert len(careful) < len(risky) / 4
     assert all(task.else_ not in HIGH_RISK and int(task.notes[-1][5:-1]) < 50 for task in careful)
     assert not [task for task in tasks if task.else_ and task.name not in HIGH_RISK]
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
@@ -308,3 +309,38 @@ async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(pool: Pool, targe
 async def test_tls_that_is_no_tls_is_unreachable(pool: Pool, target: Target, lines: list[Server]) -> None:
     with pytest.raises(UpstreamError, match="cannot be reached"):
         await pool.open(Target(target.host, target.port, "", "m", tls=True))
+
+
+def test_a_serve_that_sends_a_lot_at_once_lets_the_others_have_their_turn() -> None:
+    """uvloop reads on in one turn of its loop, as long as bytes are there."""
+    size = 32 * 2**20
+
+    async def tell() -> int:
+        loop = asyncio.get_running_loop()
+        listening = socket.create_server(("127.0.0.1", 0))
+        pool = Pool()
+        connection = await pool.open(Target("127.0.0.1", listening.getsockname()[1], "", "m"))
+        line, _ = listening.accept()
+        reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size
+        sending = loop.run_in_executor(None, line.sendall, reply)
+        seen, came, most = Seen(), 0, 0
+
+        def turn() -> None:
+            nonlocal came, most
+            total = sum(len(part) for part in seen.told if isinstance(part, bytes))
+            most, came = max(most, total - came), total
+            if not seen.done.is_set():
+                loop.call_soon(turn)
+
+        connection.send(seen, GET, b"")
+        turn()
+        await seen.done.wait()
+        await sending
+        pool.close()
+        line.close()
+        listening.close()
+        assert came <= size
+        return most
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(tell()) <= 512 * 1024

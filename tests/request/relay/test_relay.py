@@ -147,7 +147,7 @@ async def test_after_the_end_the_connection_is_not_touched(scene: Scene) -> None
 async def test_the_last_bytes_to_a_slow_client_do_not_pause_a_connection_given_back(scene: Scene) -> None:
     task = await scene.begin()
     scene.relay.on_head(200, SSE)
-    scene.relay.on_data(b"data: [DONE]")
+    scene.relay.on_data(FRAME + b"data: [DONE]")
     scene.client.is_paused = True
     scene.relay.on_end()
     await task

@@ -137,3 +137,18 @@ def test_what_a_tokenizer_cannot_count_is_not_guessed(body: bytes) -> None:
         assert await tokens.count(pool, target, Dialect.CHAT, body) is None
 
     assert "/tokenize" not in served("vllm", tell)
+
+
+def test_a_chat_for_the_tokenizer_is_read_by_whoever_reads_large_bodies() -> None:
+    read: list[bytes] = []
+    chat = json.dumps({"messages": [{"role": "user", "content": "a b"}]}).encode()
+
+    async def reading(work: Callable[[bytes], bytes | None], body: bytes) -> bytes | None:
+        read.append(body)
+        return work(body)
+
+    async def tell(pool: Pool, target: Target) -> None:
+        await tokens.count(pool, target, Dialect.CHAT, chat, reading)
+
+    served("vllm", tell)
+    assert read == [chat]

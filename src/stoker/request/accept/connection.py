@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httptools
 from uvicorn.config import Config
@@ -32,10 +32,18 @@ MAX_BURST = 512 * 1024
 """Bytes in large reads of one turn of the loop after which the other connections have theirs: uvloop would read on, up
 to 8 MiB of one connection.
 """
-UPLOAD_TIME = 30.0
-"""Seconds after which it is looked at how fast a body comes."""
-UPLOAD_RATE = 1024
-"""Bytes per second that it must come at."""
+
+
+class UploadPace(NamedTuple):
+    """How fast a body must come."""
+
+    seconds: float = 30.0
+    """Between two looks."""
+    rate: int = 1024
+    """Bytes per second, on average between two looks."""
+
+
+PACE = UploadPace()
 
 
 class Application(Protocol):
@@ -57,6 +65,7 @@ class WireProtocol(asyncio.Protocol):
         server_state: ServerState,
         app_state: object = None,
         _loop: asyncio.AbstractEventLoop | None = None,
+        pace: UploadPace = PACE,
     ) -> None:
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.loop = _loop or asyncio.get_running_loop()
@@ -72,6 +81,7 @@ class WireProtocol(asyncio.Protocol):
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._pace = pace
         self._upload: asyncio.TimerHandle | None = None
         """While a body comes in more than one read."""
         self._uploaded = 0
@@ -123,7 +133,7 @@ class WireProtocol(asyncio.Protocol):
             self._came.gather()
             if self._upload is None:
                 self._uploaded = self._came.received
-                self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
+                self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
         if self._running is None and self._next:
             self._start()
         if len(data) >= LARGE_READ:
@@ -295,14 +305,13 @@ class WireProtocol(asyncio.Protocol):
         wire = self._came
         if wire is None or wire.is_finished:
             return
+        seconds, rate = self._pace
         came, self._uploaded = wire.received - self._uploaded, wire.received
-        if wire is self._running and self._is_reading and came < UPLOAD_RATE * UPLOAD_TIME:
-            text = (
-                f"the request body came too slowly: {came} bytes in {UPLOAD_TIME:.0f} s, and {UPLOAD_RATE} per second"
-            )
-            wire.refuse(ClientError(f"{text} are needed", code="slow_upload", status=408))
+        if wire is self._running and self._is_reading and came < rate * seconds:
+            text = f"the request body came too slowly: {came} bytes in {seconds:g} s; send at least {rate} per second"
+            wire.refuse(ClientError(text, code="slow_upload", status=408))
             return
-        self._upload = self.loop.call_later(UPLOAD_TIME, self._look_at_upload)
+        self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
 
     def _end_upload(self) -> None:
         if self._upload is not None:

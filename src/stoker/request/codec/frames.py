@@ -84,7 +84,8 @@ class StreamReader:
     """
 
     __slots__ = (
-        "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "is_meaningful", "usage",
+        "_has_begun", "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "failure",
+        "is_meaningful", "usage",
     )  # fmt: skip
     has_told = False
     """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
@@ -98,6 +99,9 @@ class StreamReader:
         self.usage = Usage()
         self.is_meaningful = False
         self.error: dict[str, Any] | None = None
+        self.failure: StokerError | None = None
+        self._has_begun = False
+        """Whether any frame was one of an answer; an end alone is none."""
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
         self._partial = bytearray()
@@ -125,9 +129,12 @@ class StreamReader:
     def has_ended(self) -> bool:
         """Whether the dialect's own end (or a finish) was among the last frames.
 
-        They are parsed for it: a model may well write about `[DONE]` or `message_stop`.
+        An end of nothing is none. Frames are parsed for it: a model may well write about `[DONE]` or `message_stop`.
         """
-        return any(_is_end(frame, self.dialect) for frame in split(b"".join(self._last) + self._partial))
+        frames = split(b"".join(self._last) + self._partial)
+        if not any(_is_end(frame, self.dialect) for frame in frames):
+            return False
+        return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
     def rest(self) -> bytes:
         """Bytes still held back when the stream is over."""
@@ -146,6 +153,7 @@ class StreamReader:
                 return b""
             unread = bytes(self._partial) + data  # far too large for a frame
             self._partial = bytearray()
+            self._has_begun = True
             return unread
         whole = bytes(self._partial) + data[:cut]
         self._partial = bytearray(data[cut:])
@@ -176,13 +184,18 @@ class StreamReader:
                     self.error = payload
                     self._take_usage(payload)
                     break
+                if payload.get("type") == "response.failed" and not self.is_meaningful:
+                    self.error = {"error": failure_of(payload)}
+                    self._take_usage(payload)
+                    break
+                self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
                 if not self.is_meaningful:
-                    self.is_meaningful = is_meaningful(payload, self.dialect)
+                    self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
                 frame = self._told_failure(frame, payload)
                 if self._take_usage(payload):
                     continue
-            elif b"[DONE]" in frame:
-                self.is_meaningful = True
+            elif data_of(frame) == b"[DONE]":
+                self.is_meaningful = self._has_begun
             kept.append(frame)
         return b"".join(kept)
 
@@ -233,10 +246,11 @@ class StreamReader:
         response = payload.get("response")
         if payload.get("type") != "response.failed" or not isinstance(response, dict):
             return frame
-        given = response.get("error")
-        code = given.get("code") if isinstance(given, dict) else None
-        error = self._words.tell(as_error({"error": given} if given else {}))
-        told = {"code": code if isinstance(code, str) else "server_error", "message": error.message}
+        given = failure_of(payload)
+        code = given.get("code")
+        word = code if isinstance(code, str) and code.isascii() and code.isidentifier() else ""
+        error = self.failure = self._words.tell(as_error({"error": given}))
+        told = {"code": word[:64] if word and self._words.is_fit(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
@@ -312,8 +326,7 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
     entries = None if name is None else _entries(getattr(found, name))
     problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
     if problem is not None:
-        problem.upstream_message = message_of({"error": found.error})
-        raise problem
+        raise with_reason(problem, found.error)
     usage.read(found.usage)
     return usage
 
@@ -333,6 +346,15 @@ def problem_of(
     if name is None or entries or (entries is False and may_be_empty.get(name)):
         return None
     return no_answer(f"no {name}")
+
+
+def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
+    """The problem of a reply, with what its `error` says; what is said of a key is not."""
+    said = as_error({"error": error})
+    if said.code == "upstream_auth" and isinstance(said, UpstreamError):
+        return said
+    problem.upstream_message = message_of({"error": error})
+    return problem
 
 
 def _entries(raw: msgspec.Raw) -> bool | None:
@@ -405,6 +427,24 @@ def is_error(payload: dict[str, Any]) -> bool:
     return bool(payload.get("error")) or payload.get("type") == "error"
 
 
+def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
+    """Whether this frame says that there is an answer. Usage, a ping and the end say nothing of one."""
+    if payload is None:
+        return False
+    if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
+        return bool(payload) and payload.get("choices") != []
+    return payload.get("type") not in (None, "ping", "message_stop")
+
+
+def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
+    """What the terminal event of a failed response says of its failure; never empty."""
+    response = payload.get("response")
+    given = response.get("error") if isinstance(response, dict) else None
+    if isinstance(given, str):
+        given = {"message": given}
+    return given if isinstance(given, dict) and given else {"code": "server_error"}
+
+
 def as_error(payload: dict[str, Any]) -> StokerError:
     """What an error frame means. A caller's error is told in the serve's words; of any other these are the reason."""
     error = payload.get("error")
@@ -414,6 +454,8 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     if type(code) is int and 400 <= code < 500 and code not in NOT_THE_CALLERS and message:
         return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
+    if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
+        return key_refused("an error about its key")
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
     if word in _CALLERS and message:
@@ -426,9 +468,24 @@ def as_error(payload: dict[str, Any]) -> StokerError:
 _TOO_LONG = "context_length_exceeded"
 NOT_THE_CALLERS = (401, 403, 407)
 """Statuses that tell of Stoker's own key for the serve."""
+_KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
 _CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
 """What the dialects call a caller's error where they give no status."""
+_RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
+"""Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
+
+
+def recorded_code(error: StokerError) -> str:
+    """The code for decisions and metrics."""
+    return error.code if error.source == "stoker" or error.code in _RECORDED else "upstream_refused"
+
+
+def key_refused(what: str) -> UpstreamError:
+    """What the serve says of a key is not for clients: the key is Stoker's."""
+    return UpstreamError(
+        f"the serve refused Stoker's key for it ({what}): check the serve's `key`", code="upstream_auth"
+    )
 
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
@@ -437,7 +494,7 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
         return payload.get("type") not in _OPENING
     choices = payload.get("choices")
     if not isinstance(choices, list):
-        return True
+        return bool(payload)
     for choice in choices:
         if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("text"):
             return True

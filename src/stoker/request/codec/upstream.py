@@ -16,7 +16,7 @@ MOST = 2048
 """Bytes of UTF-8 that the client gets."""
 _MOST_READ = 64 * 1024
 """Bytes or characters that are looked at for them."""
-_MOST_SECRETS = 4096
+_MOST_LEARNED = 4096
 HINT = "; its own log may say why"
 """The end of a message of Stoker's that gives no reason."""
 _NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
@@ -75,15 +75,25 @@ class Words:
 
     def __init__(self, shows: bool = True, secrets: Iterable[str] = ()) -> None:
         self.shows = shows
-        self._secrets: dict[str, None] = {}
+        self._configured = frozenset(filter(None, secrets))
+        self._learned: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
-        for secret in secrets:
+
+    def configure(self, shows: bool, secrets: Iterable[str]) -> None:
+        """Replace the configuration. Requests under way may still repeat an old secret, so those stay secret."""
+        self.shows = shows
+        fresh = frozenset(filter(None, secrets))
+        old, self._configured = self._configured - fresh, fresh
+        self._pattern = None
+        for secret in old:
             self.learn(secret)
 
     def learn(self, secret: str) -> None:
-        """Something that no client may see."""
-        if secret and secret not in self._secrets and len(self._secrets) < _MOST_SECRETS:
-            self._secrets[secret] = None
+        """Hide `secret` from clients. Of very many, the oldest are forgotten; configured ones never are."""
+        if secret and secret not in self._learned and secret not in self._configured:
+            if len(self._learned) >= _MOST_LEARNED:
+                del self._learned[next(iter(self._learned))]
+            self._learned[secret] = None
             self._pattern = None
 
     def clean(self, text: str) -> str:
@@ -105,6 +115,8 @@ class Words:
         3. anything else: Stoker's words
         """
         said, error.upstream_message = error.upstream_message, ""
+        if not self.is_fit(error.code):  # some codes are the serve's, too
+            error.code = type(error).code
         if error.source == "upstream":
             error.message = self.clean(error.message)  # 1
         elif self.shows and (shown := self.clean(said)):
@@ -113,10 +125,11 @@ class Words:
         return error
 
     def _redacted(self, text: str) -> str:
-        if not self._secrets:
+        if not self._configured and not self._learned:
             return text
         if self._pattern is None:
-            spelt = {form for secret in self._secrets for form in (secret, quote(secret, safe=""), _escaped(secret))}
+            secrets = (*self._configured, *self._learned)
+            spelt = {form for secret in secrets for form in (secret, quote(secret, safe=""), _escaped(secret))}
             longest = sorted(spelt, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest)))
         return self._pattern.sub("[redacted]", text)

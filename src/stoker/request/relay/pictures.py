@@ -85,7 +85,7 @@ class Pictures:
         for _ in range(1 + REDIRECTS):
             answer = await self._answer(at, policy)
             if answer.status not in _MOVED or not answer.location:
-                return _image(at, answer)
+                return await asyncio.to_thread(_image, at, answer)  # it may be large
             at = site(answer.location, policy.hosts, at)  # 6
         raise unavailable(at.host, f"it leads elsewhere more than {REDIRECTS} times")  # 6
 

@@ -51,6 +51,8 @@ class Connection(asyncio.Protocol):
         self._can_stay = False
         self._has_head = False
         self._is_paused = False
+        self._rests = False
+        """Nothing is read until the others had their turn."""
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
@@ -78,12 +80,14 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         if not self.is_closed and not self._is_paused:
             self._is_paused = True
-            self.transport.pause_reading()
+            if not self._rests:
+                self.transport.pause_reading()
 
     def resume(self) -> None:
         if not self.is_closed and self._is_paused:
             self._is_paused = False
-            self.transport.resume_reading()
+            if not self._rests:
+                self.transport.resume_reading()
 
     def abort(self) -> None:
         """Drop the exchange and the connection: the serve sees its client leave. Nothing more is called back."""
@@ -97,6 +101,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
+        if len(data) >= LARGE:
+            self._rest()
         exchange = self._exchange
         if exchange is None:  # bytes that nobody asked for
             self.abort()
@@ -119,6 +125,18 @@ class Connection(asyncio.Protocol):
             exchange.on_data(body)
         if self._ended:
             self._finish()
+
+    def _rest(self) -> None:
+        """After a large read the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
+        if not self._rests and not self._is_paused and not self.is_closed:
+            self._rests = True
+            self.transport.pause_reading()
+            self._pool.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        self._rests = False
+        if not self._is_paused and not self.is_closed:
+            self.transport.resume_reading()
 
     def eof_received(self) -> None:
         return None
@@ -191,7 +209,8 @@ class Pool:
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[Connection]] = defaultdict(deque)
         self._tls: ssl.SSLContext | None = None
-        self.outbox = Outbox(asyncio.get_running_loop())
+        self.loop = asyncio.get_running_loop()
+        self.outbox = Outbox(self.loop)
         self.opened = 0
 
     def idle(self, target: Target) -> Connection | None:

@@ -54,6 +54,10 @@ class Reading(Protocol):
     def error(self) -> dict[str, Any] | None: ...
 
     @property
+    def failure(self) -> StokerError | None:
+        """What the stream's own end said of a failure; it was passed on."""
+
+    @property
     def usage(self) -> Usage: ...
 
     @property
@@ -350,6 +354,7 @@ class Relay:
                 self._hold(b"", _meaningful(reader))
             if not reader.has_ended():
                 raise UpstreamError("the serve ended its stream before it was complete", code="upstream_broke")
+            reply.error = reader.failure
             reply.finish(reader.rest())
             return
         if self._flows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -80,7 +81,15 @@ async def exchange(pool: Pool, target: Target, head: bytes, body: bytes, timeout
             connection.abort()
 
 
-async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> int | None:
+Read = Callable[[Callable[[bytes], bytes | None], bytes], Awaitable[bytes | None]]
+"""Reads a body where a large one holds nobody up."""
+
+
+async def _read_here(read: Callable[[bytes], bytes | None], body: bytes) -> bytes | None:
+    return read(body)
+
+
+async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes, read: Read = _read_here) -> int | None:
     """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell.
 
     1. the dialect's own path  2. where there is none, for chat without images: /tokenize (vLLM, SGLang)
@@ -92,7 +101,7 @@ async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes) -> in
         status, reply = await post(pool, target, path, body)
         if status == 200:  # 1
             return _number(reply, "input_tokens")
-        prompt = _prompt(body) if status in _ABSENT and dialect is Dialect.CHAT else None
+        prompt = await read(_prompt, body) if status in _ABSENT and dialect is Dialect.CHAT else None
         if prompt is None:
             return None
         status, reply = await post(pool, target, _TOKENIZE, prompt)  # 2

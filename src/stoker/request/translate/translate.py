@@ -27,8 +27,17 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
 from stoker.domain.prompt import Prompt
-from stoker.request.codec.frames import ANSWERS, FrameSplitter, Usage, is_error, no_answer, problem_of
-from stoker.request.codec.upstream import Words, message_of
+from stoker.request.codec.frames import (
+    ANSWERS,
+    FrameSplitter,
+    Usage,
+    failure_of,
+    is_error,
+    no_answer,
+    problem_of,
+    with_reason,
+)
+from stoker.request.codec.upstream import Words
 from stoker.request.translate.chat.read_answer import AnswerReader as ChatReader
 from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
 from stoker.request.translate.chat.write_answer import AnswerWriter as ChatWriter
@@ -128,6 +137,7 @@ class AnswerTranslator:
         "is_meaningful", "losses", "rejected", "usage", "words",
     )  # fmt: skip
     is_encoded = False
+    failure = None
     has_told = True
     """An error of the serve's stream has been told in the client's dialect."""
 
@@ -205,7 +215,7 @@ class AnswerTranslator:
             if isinstance(payload, dict):
                 events = self._reader.read(payload)
                 if events and isinstance(events[0], Failed):  # a reader gives it alone
-                    self.error = payload
+                    self.error = payload if is_error(payload) else {"error": failure_of(payload)}
                 self._write(events, out)
         return b"".join(out)
 
@@ -240,8 +250,7 @@ class AnswerTranslator:
         status, stop = payload.get("status"), payload.get("stop_reason")
         problem = problem_of(self._upstream, is_error(payload), status, stop, entries)
         if problem is not None:
-            problem.upstream_message = message_of({"error": error})
-            raise problem
+            raise with_reason(problem, error)
         answer = self._reader.whole(payload)
         self._restore.whole(answer)
         self._count(answer.tokens)

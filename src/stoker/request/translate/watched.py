@@ -6,7 +6,7 @@ from typing import Any
 
 from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import UpstreamError
+from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, check_answer
 from stoker.request.codec.upstream import Words
 from stoker.request.translate.corners import Losses
@@ -52,6 +52,10 @@ class Watched:
     @property
     def error(self) -> dict[str, Any] | None:
         return self._inner.error
+
+    @property
+    def failure(self) -> StokerError | None:
+        return self._inner.failure
 
     @property
     def usage(self) -> Usage:

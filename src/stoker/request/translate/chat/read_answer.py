@@ -81,13 +81,15 @@ class AnswerReader:
     """See the module's docstring."""
 
     __slots__ = (
-        "_began", "_by_id", "_by_index", "_finish", "_id", "_is_over", "_kind", "_last", "_next", "_open", "_order",
-        "losses",
+        "_began", "_by_id", "_by_index", "_finish", "_has_choice", "_id", "_is_over", "_kind", "_last", "_next",
+        "_open", "_order", "losses",
     )  # fmt: skip
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
         self._began = False
+        self._has_choice = False
+        """Whether there is an answer at all: `[DONE]` after nothing, or after usage alone, ends none."""
         self._id = ""
         self._open: int | None = None
         """The open block that is no call."""
@@ -115,6 +117,7 @@ class AnswerReader:
         choices = payload.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
         if choice is not None and choice.get("index") in (0, None):
+            self._has_choice = True
             delta = choice.get("delta")
             if isinstance(delta, dict):
                 self._delta(delta, out)
@@ -130,7 +133,7 @@ class AnswerReader:
         return out
 
     def end(self, is_said: bool = False) -> list[Event]:
-        if self._finish is None and is_said and self._began:
+        if self._finish is None and is_said and self._has_choice:
             self._finish = "stop", None
         if self._is_over or self._finish is None:
             return []
