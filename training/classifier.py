@@ -43,8 +43,6 @@ OWN = 2.0
 PEOPLES = 5.0
 MADE = 1.5
 """What prompts count: hard negatives, those of training.jsonl, of labelled.jsonl, of informal.jsonl, composed ones."""
-PEOPLES_HARD = 1.5
-"""What a hard negative of informal.jsonl counts beside the others there, of which a quarter are hard."""
 MIX = 0.5
 """How freely every weight may grow, however its feature is spread over the classes."""
 LEAST_WEIGHT = 2
@@ -72,10 +70,10 @@ def rows() -> list[tuple[Labelled, float]]:
         *((row, WRITTEN) for row in written),
         *((row, OWN) for row in load() if not row.is_held_out),
         *((row, MADE) for row in composed(REQUESTS, written)),
+        *((row, PEOPLES) for row in load(INFORMAL)),
     ]
-    counted = [(row, times * (HARD if row.hard else 1.0)) for row, times in given]
-    counted += [(row, PEOPLES * (PEOPLES_HARD if row.hard else 1.0)) for row in load(INFORMAL)]
-    return [(row, times) for row, times in counted if not row.outline.systems or row.task_class in SAID]
+    decided = [(row, times) for row, times in given if not row.outline.systems or row.task_class in SAID]
+    return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
 
 
 def seen(row: Labelled) -> dict[Name, float]:
