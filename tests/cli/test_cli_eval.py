@@ -91,19 +91,22 @@ def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
     serve = Serve("a", engine="llama.cpp", cmd=words, served_name="a", directory=str(tmp_path), env=path())
     engine = OwnEngine(serve, tmp_path / "logs" / "log", 9)
 
+    before = children()
+
     async def story() -> None:
         started = await engine.start(512)
         assert started.told.props["default_generation_settings"] == {"n_ctx": 512}
         assert "listens on" in started.log
         assert started.target.served_name == "a"
-        assert children()
+        assert children() - before
         await started.stop()
-        assert not children()
+        assert children() <= before
 
     asyncio.run(story())
 
 
 def test_an_engine_that_does_not_come_up_says_its_last_words(tmp_path: Path) -> None:
+    before = children()
     command = (sys.executable, "-c", "print('starting'); print('no memory for {port}'); raise SystemExit(3)")
     engine = OwnEngine(Serve("a", engine="openai", cmd=command, directory=str(tmp_path)), tmp_path / "log", 1)
     with pytest.raises(NotStarted, match=r"no memory for \d+"):
@@ -114,12 +117,13 @@ def test_an_engine_that_does_not_come_up_says_its_last_words(tmp_path: Path) -> 
     )
     with pytest.raises(NotStarted, match="not ready within"):
         asyncio.run(engine.start(512))
-    assert not children()
+    assert children() <= before
 
 
 def path() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(entry for entry in sys.path if entry)}
 
 
-def children() -> list[str]:
-    return [one.name() for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE]
+def children() -> set[int]:
+    """Processes that this one started and that run."""
+    return {one.pid for one in psutil.Process().children() if one.status() != psutil.STATUS_ZOMBIE}

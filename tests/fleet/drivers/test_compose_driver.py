@@ -571,11 +571,12 @@ def test_no_child_outlives_a_question_that_is_cancelled(tell: Callable[[Story], 
     async def story(bench: Bench) -> None:
         bench.install("docker")
         bench.answer(docker_inspect=[0, "hang", ""])
+        before = set(psutil.Process().children())
         looking = asyncio.get_running_loop().create_task(bench.driver.look(bench.serve(*RUN)))
         async with asyncio.timeout(5):
             while not said_so_far(bench):
                 await asyncio.sleep(0.01)
-        [child] = psutil.Process().children()
+        [child] = set(psutil.Process().children()) - before
         looking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await looking
