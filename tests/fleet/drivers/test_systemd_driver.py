@@ -600,10 +600,11 @@ def test_after_a_reboot_the_remembered_resident_starts_and_only_that_one(story: 
         Active(machine.state / "active.json").write("gpu0", running.serve.name)
         await fleet.close(True)
 
+        killed = [child for child in psutil.Process().children() if child.pid == running.pid]
         os.kill(running.pid or 0, signal.SIGKILL)  # the power is cut
         (machine.home / f"{UNIT}.state").unlink(missing_ok=True)
         while psutil.pid_exists(running.pid or 0):
-            psutil.wait_procs(psutil.Process().children())
+            psutil.wait_procs(killed)
             await asyncio.sleep(0.01)
 
         later = machine.supervisor()
