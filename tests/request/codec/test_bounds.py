@@ -72,3 +72,11 @@ def test_what_is_small_and_plain_is_read_at_once() -> None:
     assert is_heavy(b"{" * 9000)
     assert is_heavy(b"x" * 300_000)
     assert not is_heavy(b"x" * 200_000)
+
+
+@pytest.mark.parametrize("begins", [b"[" + b" " * 80, b"[1,"])
+def test_neither_blanks_nor_a_number_in_front_hide_a_long_list(begins: bytes) -> None:
+    body = b'{"model":"m","messages":' + begins + b",".join([b'{"a":1}'] * 20_000) + b"]}"
+    with pytest.raises(ClientError) as caught:
+        peek(body)
+    assert caught.value.code == "too_many_messages"

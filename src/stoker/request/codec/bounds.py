@@ -82,7 +82,7 @@ def _length(raw: msgspec.Raw, most: int) -> int:
     if len(raw) < SMALLEST_ENTRY * most or bytes(memoryview(raw)[:1]) != b"[":
         return 0
     begins = bytes(memoryview(raw)[1:64]).lstrip()[:1]
-    if begins in b"-0123456789" or (begins == b"{" and not _has_more(bytes(raw), b"{", most)):
+    if begins and begins in b"{-0123456789" and not _has_more(bytes(raw), b"{", most):
         return 0
     return len(_elements.decode(raw))
 
