@@ -20,10 +20,10 @@ from bench import machine
 from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
-from stoker.learned import classify
-from stoker.measure.labelled import Labelled, Score, price, read, score
+from stoker.measure.suites.labelled import Labelled, Score, price, read, score
 from stoker.request.codec.outline import outline
 from stoker.request.decide.classify import SIGNS
+from stoker.routing.classifier import classify
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"

@@ -24,11 +24,11 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Row, Tier, Verdict
-from stoker.fleet.residency import Residency
+from stoker.fleet.swapping.residency import Residency
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.state import Phase, Room, Seat
-from stoker.routing import Asking, Routing
+from stoker.routing.router import Asking, Routing
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""

@@ -139,9 +139,9 @@ def prompt_target(name: str) -> Callable[[bytes], None]:
     """Reads a request in this dialect, and writes it in every other."""
     from stoker.domain.dialect import Dialect
     from stoker.domain.errors import ClientError
-    from stoker.request.translate.json_text import loose
-    from stoker.request.translate.thinking import Signer
-    from stoker.request.translate.traits import traits
+    from stoker.request.translate.neutral.json_text import loose
+    from stoker.request.translate.neutral.thinking import Signer
+    from stoker.request.translate.neutral.traits import traits
     from stoker.request.translate.translate import read_prompt, write_prompt
 
     dialect, signer = Dialect(name), Signer((b"key",))
@@ -170,10 +170,10 @@ def answer_target(name: str) -> Callable[[bytes], None]:
     from stoker.domain.dialect import Dialect
     from stoker.domain.errors import UpstreamError
     from stoker.domain.prompt import Prompt, Role, Text, Tool, Turn
-    from stoker.request.translate.corners import Losses
-    from stoker.request.translate.dialogue import Asked
-    from stoker.request.translate.json_text import loose
-    from stoker.request.translate.thinking import Signer
+    from stoker.request.translate.neutral.corners import Losses
+    from stoker.request.translate.neutral.dialogue import Asked
+    from stoker.request.translate.neutral.json_text import loose
+    from stoker.request.translate.neutral.thinking import Signer
     from stoker.request.translate.translate import AnswerTranslator, Written
 
     upstream, signer = Dialect(name), Signer((b"key",))

@@ -19,9 +19,9 @@ from bench.figures import table
 from bench.translation_fuzz import CLIENTS, SERVES
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
 from stoker.request.translate.translate import AnswerTranslator, Written
 
 SIZE = 200

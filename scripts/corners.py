@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.request.translate.corners import KEPT, LOST, Corner
+from stoker.request.translate.neutral.corners import KEPT, LOST, Corner
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "translation.md"
 BEGIN, END = "<!-- corners: made by scripts/corners.py --write -->\n", "<!-- end -->\n"

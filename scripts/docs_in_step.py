@@ -15,17 +15,17 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.companion import OUTCOMES
-from stoker.companion import status as told_by
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.routing import Companion, Router, Shadow
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Tier, Verdict, Verify
-from stoker.judge import DROPS as OF_THE_JUDGE
+from stoker.quality.classifier_model import OUTCOMES
+from stoker.quality.classifier_model import status as told_by
+from stoker.quality.judge import DROPS as OF_THE_JUDGE
+from stoker.quality.shadow import DROPS
+from stoker.quality.shadow import status as graded
 from stoker.request.verify.finding import CHECKS
-from stoker.routing import Routing
-from stoker.shadow import DROPS
-from stoker.shadow import status as graded
+from stoker.routing.router import Routing
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.measure.labelled import read
+from stoker.measure.suites.labelled import read
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests" / "data" / "tasks" / "labelled.jsonl"

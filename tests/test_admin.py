@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from stoker.admin import Admin, Looks
 from stoker.domain.access import Key, Paths, Scope, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import Statistics
 from stoker.fleet.warm import statistics as warm
+from stoker.gateway.admin import Admin, Looks
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import Reply

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from stoker import asker
-from stoker.asker import Asker
 from stoker.domain.errors import ClientError
-from stoker.rechecking import Rechecks, There, Wanted
+from stoker.exchange import internal_client as asker
+from stoker.exchange.internal_client import Asker
+from stoker.quality.recheck import Rechecks, There, Wanted
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from stoker.demoting import Demoter
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
@@ -19,13 +18,14 @@ from stoker.domain.routing import Router
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Translation
 from stoker.domain.tier import Demotion, Row, Tier, Verdict
-from stoker.measure import artifact
-from stoker.measured import Measured
-from stoker.rechecking import LEFT_OUT, REST, Rounds, prove
+from stoker.measure.artifacts import artifact
+from stoker.quality.demotion import Demoter
+from stoker.quality.fingerprints import Measured
+from stoker.quality.recheck import LEFT_OUT, REST, Rounds, prove
 from stoker.request.decide.demotion import TRIES
-from stoker.routing import Routing
+from stoker.routing.router import Routing
 from stoker.store.demotions import Demotions, path_of
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 MARK = Fingerprint("identity", "execution")
@@ -407,5 +407,5 @@ def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:
 
 
 def test_stoker_starts_without_reading_the_gates() -> None:
-    code = "import sys, stoker.app; sys.exit('stoker.measure.preflight' in sys.modules)"
+    code = "import sys, stoker.app.application; sys.exit('stoker.measure.gates.preflight' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,8 +12,8 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.serve import Serve
-from stoker.fleet.conductor import Conductor
-from stoker.flow import Call, Flow
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.flow import Call, Flow
 from stoker.request.accept.door import OPEN, Caller
 from stoker.request.accept.turn import Turn
 from stoker.request.decide.names import Names

@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from stoker.asker import Asker
-from stoker.companion import Companion
 from stoker.domain.decision import Routed
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, Router
@@ -25,12 +23,14 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Translation
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Tier
-from stoker.fleet.residency import Residency
-from stoker.measure import companion as proofs
-from stoker.measure.labelled import held_out
-from stoker.request.translate.thinking import Signer
-from stoker.routing import Routing
-from stoker.speech import Speech
+from stoker.exchange.formatter import Speech
+from stoker.exchange.internal_client import Asker
+from stoker.fleet.swapping.residency import Residency
+from stoker.measure.suites import companion as proofs
+from stoker.measure.suites.labelled import held_out
+from stoker.quality.classifier_model import Companion
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.routing.router import Routing
 from test_flow_routing import whole
 from test_flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, ask, story
 

@@ -10,9 +10,9 @@ from stoker.domain.routing import Router, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Row, Tier, Verdict
-from stoker.fleet.residency import Residency
-from stoker.learned import classify
-from stoker.routing import Routing
+from stoker.fleet.swapping.residency import Residency
+from stoker.routing.classifier import classify
+from stoker.routing.router import Routing
 from stoker.testing.client import compose
 from test_flow_routing import LARGE, SMALL, sealed, whole
 from test_flow_stage import LoopClock, Stage, story

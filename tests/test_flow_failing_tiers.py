@@ -11,8 +11,8 @@ import pytest
 from stoker.domain.decision import Decision
 from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.fleet.residency import Residency
-from stoker.routing import Routing
+from stoker.fleet.swapping.residency import Residency
+from stoker.routing.router import Routing
 from stoker.testing.client import Reply
 from test_flow_routing import LARGE, SMALL, classify, piece, sealed, told, whole
 from test_flow_stage import LoopClock, Stage, ask, story

@@ -18,9 +18,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
-from stoker.fleet.residency import Residency
+from stoker.fleet.swapping.residency import Residency
 from stoker.request.lease.state import Phase
-from stoker.routing import Routing
+from stoker.routing.router import Routing
 from stoker.testing.client import Event, RawClient, compose
 from test_flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, ask, story
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from stoker.asker import Asker
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, Router
 from stoker.domain.routing import Shadow as Settings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.fleet.residency import Residency
-from stoker.judge import Judge
-from stoker.request.translate.thinking import Signer
-from stoker.routing import Routing
-from stoker.shadow import Shadow
-from stoker.speech import Speech
+from stoker.exchange.formatter import Speech
+from stoker.exchange.internal_client import Asker
+from stoker.fleet.swapping.residency import Residency
+from stoker.quality.judge import Judge
+from stoker.quality.shadow import Shadow
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.routing.router import Routing
 from stoker.store.routed import RoutedCounts
 from stoker.testing.client import compose
 from test_flow_routing import TOOL, a_call, piece, whole

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker import shadow
 from stoker.domain.tier import Cost, Row, Verdict, Verify
+from stoker.quality import shadow
 from stoker.store import live
 from stoker.store.live import read
 from test_flow_shadow import DAY, LARGE, SMALL, House, house, served

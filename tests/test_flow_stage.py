@@ -21,9 +21,9 @@ from uvicorn.server import ServerState
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.conductor import Conductor
-from stoker.flow import Flow
-from stoker.front import Front
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.flow import Flow
+from stoker.gateway.front import Front
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names

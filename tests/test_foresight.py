@@ -10,8 +10,8 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict
-from stoker.foresight import PAUSE, Foresight
-from stoker.routing import Asking, Routing
+from stoker.routing.prewarm import PAUSE, Foresight
+from stoker.routing.router import Asking, Routing
 from test_flow_routing import LARGE, SMALL, route, whole
 from test_flow_stage import Stage, ask, story
 

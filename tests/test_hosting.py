@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.hosting import logging_to
+from stoker.gateway.server import logging_to
 
 log = logging.getLogger("stoker.front")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to somebody else")
@@ -19,7 +19,7 @@ NOBODY = 65534
 
 
 def test_a_record_is_one_line_whatever_is_in_it(tmp_path: Path) -> None:
-    forged = "x\n2026-01-01 00:00:00,000 INFO stoker.app forged\r\x1b[2J\u202e"
+    forged = "x\n2026-01-01 00:00:00,000 INFO stoker.app.application forged\r\x1b[2J\u202e"
     with logging_to(tmp_path / "logs", 10**6):
         log.warning("serve %s", forged)
         try:

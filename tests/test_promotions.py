@@ -18,12 +18,12 @@ from stoker.domain.protocols import Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Status
 from stoker.exchange.leasing import leased
-from stoker.fleet.conductor import Conductor
-from stoker.promotions import Promotions
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.promotion.promotions import Promotions
 from stoker.store.overrides import Overrides
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ALIAS = Alias("coder", "fast", "default", watch=30.0, check_every=0.02)

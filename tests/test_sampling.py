@@ -24,8 +24,8 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Call, Prompt, Refusal, Text, Thinking
+from stoker.exchange.recorder import Sample
 from stoker.request.verify.verifier import events_of
-from stoker.sampling import Sample
 
 PROMPT = Prompt(Dialect.CHAT, "auto", [])
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bench.agents.place import MODEL
 from bench.engines import Kind as Serves
 from stoker.domain.dialect import Dialect
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 SPARK = Path(__file__).resolve().parents[2] / "src" / "stoker" / "models" / "spark.gguf"
 ALIASES = ["gpt-5.5", "gpt-5.6-sol"]

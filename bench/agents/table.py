@@ -12,7 +12,7 @@ from bench.agents.clients import Client, Setup
 from bench.agents.place import MODEL, Place
 from bench.agents.task import ASKED, NEW, OLD, Answers, Call, Tools
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.calls import short_name
+from stoker.request.translate.neutral.calls import short_name
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 

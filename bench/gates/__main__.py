@@ -17,7 +17,7 @@ from bench.gates.subjects import Place
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
 from stoker.measure.faults.table import FAULTS, NONE
-from stoker.measure.preflight import Options
+from stoker.measure.gates.preflight import Options
 
 GOAL = 0.97
 """Of the faults, how many must be named."""

@@ -19,8 +19,8 @@ from stoker.measure.faults.fault import Fault
 from stoker.measure.faults.grafts import GRAFTS
 from stoker.measure.faults.proxy import Proxy
 from stoker.measure.gates.look import Look
-from stoker.measure.preflight import Options, preflight
-from stoker.testing.script import Script
+from stoker.measure.gates.preflight import Options, preflight
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 _START = 30.0

@@ -15,8 +15,8 @@ from bench.routing.place import CLOUD
 from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
 from stoker.domain.tier import Row
-from stoker.measure import stats
-from stoker.measure.stats import OF_A_ROW
+from stoker.measure.statistics import stats
+from stoker.measure.statistics.stats import OF_A_ROW
 
 AUTO, DECLARED = "auto", "auto:CLASS"
 WAYS = (DECLARED, AUTO)

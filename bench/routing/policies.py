@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bench.routing.asking import Cell
 from bench.routing.place import CLOUD
 from stoker.domain.tier import Row
-from stoker.measure.stats import wilson
+from stoker.measure.statistics.stats import wilson
 
 
 class Pair(NamedTuple):

@@ -23,10 +23,10 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import traits
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.translate import WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 SERVES = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)

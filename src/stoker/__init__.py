@@ -1,16 +1,18 @@
 """Stoker: one stable endpoint for the language models that you run yourself.
 
-One request passes, in this order:
+From the top: each package imports only those below it.
 
-    accept   bytes in: framing, limits, key, request id
-    decide   which serve does this model name mean
-    lease    may it run now: grant, queue, swap, reject
-    fleet    carries out what lease asked: stop, start, wait until proved
-    relay    the upstream call; streams both ways; cancels; releases
-    flow     the one screen that calls these in order
-    store    decisions, kept for `stoker explain`
+    cli        the command line                     app        builds and runs the program
+    gateway    the front door: HTTP, flow, admin    promotion  an alias moves on evidence
+    quality    what is found out while tiers serve
+    fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites
+    config     the configuration file               store      decisions, metrics, state on disk
+    routing    which tier answers                   testing    test tools that ship with the package
+    exchange   one conversation with a serve
+    request    the steps of a request: accept, decide, lease, translate, relay, verify
+    domain     the nouns and the protocols
 
-Start reading at `flow.py`, then `request/lease/scheduler.py`, the heart.
+Start reading at `gateway/flow.py`, then `request/lease/scheduler.py`, the heart.
 """
 
 __version__ = "0.1.0"

@@ -20,9 +20,9 @@ from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.tier import Row, Verdict
-from stoker.measure import plots
+from stoker.measure.load import plots
 from stoker.measure.suites.grade import judged
-from stoker.request.translate.corners import Losses
+from stoker.request.translate.neutral.corners import Losses
 from stoker.request.translate.translate import READ_ANSWER
 
 TIERS = ("spark", "cloud")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.cli.console.failure import UsageError
 from stoker.cli.evaluate.bar import Bar
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
-from stoker.cli.failure import UsageError
 from stoker.domain.routing import Router
 from stoker.domain.tier import Row, Tier, Verdict
 from stoker.measure.suites.grade import TOO_LONG, Gap

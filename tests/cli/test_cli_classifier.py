@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from fake_stoker import FakeStoker
 
-from stoker.asker import Asker
+from stoker.cli.console.failure import Refused
 from stoker.cli.evaluate import classifier
-from stoker.cli.failure import Refused
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
@@ -21,8 +20,9 @@ from stoker.domain.routing import Companion
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
-from stoker.measure.companion import Kept, Said, load, weigh
-from stoker.measure.labelled import held_out
+from stoker.exchange.internal_client import Asker
+from stoker.measure.suites.companion import Kept, Said, load, weigh
+from stoker.measure.suites.labelled import held_out
 
 TIER = '\n[[tier]]\nname = "small"\nserve = "fast"\n'
 CLOUD = (

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from fake_stoker import FakeStoker
 
-from stoker.cli.client import client_names
 from stoker.cli.clients.facts import budgets
 from stoker.cli.clients.table import CLIENTS
+from stoker.cli.commands.client import client_names
 from stoker.cli.main import run
 
 Captured = pytest.CaptureFixture[str]

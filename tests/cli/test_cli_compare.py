@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_stoker import FakeStoker
 
-from stoker.cli import options
+from stoker.cli.console import options
 from stoker.cli.main import run
 
 TIERS = """

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from fake_stoker import FakeStoker, error
 
-from stoker.cli import control as control_module
-from stoker.cli.control import Control
-from stoker.cli.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console import control as control_module
+from stoker.cli.console.control import Control
+from stoker.cli.console.failure import NotRunning, Refused, Unreadable
 from stoker.domain.decision import Decision
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from fake_stoker import FakeStoker, error
 
-from stoker.cli import story
+from stoker.cli.commands import story
 from stoker.cli.main import run
 from stoker.domain.decision import Candidate, Decision
 from stoker.store.decisions import DecisionLog

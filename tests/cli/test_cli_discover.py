@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli import discover
-from stoker.cli.discover import Gpu
+from stoker.cli.machine import discover
+from stoker.cli.machine.discover import Gpu
 
 
 def gguf(path: Path, content: bytes = b"GGUF0000") -> Path:

@@ -12,14 +12,15 @@ from types import SimpleNamespace
 import pytest
 from fake_stoker import FakeStoker
 
-from stoker.cli import checks, discover
-from stoker.cli.checks import Finding, Health
-from stoker.cli.discover import Engine, Gpu
+from stoker.cli.machine import checks, discover
+from stoker.cli.machine.checks import Finding, Health
+from stoker.cli.machine.discover import Engine, Gpu
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key
 from stoker.domain.serve import Secret, Serve
+from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import Host
-from stoker.fleet.memory.probe import Accounting, Device, Machine
+from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
 

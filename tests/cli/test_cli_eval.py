@@ -10,13 +10,13 @@ import psutil
 import pytest
 from fake_stoker import FakeStoker, serve_status
 
+from stoker.cli.console.failure import UsageError
+from stoker.cli.console.place import find_place
 from stoker.cli.evaluate import context
 from stoker.cli.evaluate.own_engine import OwnEngine
-from stoker.cli.failure import UsageError
 from stoker.cli.main import run
-from stoker.cli.place import find_place
 from stoker.domain.serve import Driver, Serve
-from stoker.measure.context import NotStarted
+from stoker.measure.load.context import NotStarted
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stoker.cli.main import run
+from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import Host
-from stoker.fleet.memory.probe import Accounting, Device, Machine
+from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
 GIB = 2**30

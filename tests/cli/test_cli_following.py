@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from fake_stoker import FakeStoker
 
-from stoker.cli import following
-from stoker.cli.failure import NotRunning
+from stoker.cli.commands import following
+from stoker.cli.console.failure import NotRunning
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import Spent

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from fake_stoker import FakeStoker, error, serve_status
 
-from stoker.cli import terminal
+from stoker.cli.console import terminal
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from stoker.cli import discover, init, starter
-from stoker.cli.discover import Engine, Gpu, Model
+from stoker.cli.commands import init, starter
+from stoker.cli.machine import discover
+from stoker.cli.machine.discover import Engine, Gpu, Model
 from stoker.cli.main import run
 from stoker.config.load import load
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stoker.cli import install as cli
+from stoker.cli.commands import install as cli
 from stoker.cli.main import run
-from stoker.fleet.install import install
-from stoker.fleet.install.install import Changes
+from stoker.fleet.systemd import install
+from stoker.fleet.systemd.install import Changes
 from stoker.store.active import Active
 
 Captured = pytest.CaptureFixture[str]

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from fake_stoker import FakeStoker, serve_status, status
 
-from stoker.cli.answers import FrontDoorStatus, Status
+from stoker.cli.console.answers import FrontDoorStatus, Status
+from stoker.cli.console.failure import UsageError
+from stoker.cli.console.place import Place
 from stoker.cli.evaluate import known
 from stoker.cli.evaluate.admission import admission
-from stoker.cli.failure import UsageError
 from stoker.cli.main import run
-from stoker.cli.place import Place
 from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
 from stoker.domain.serve import Secret, Serve
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli import tail
+from stoker.cli.commands import tail
 from stoker.cli.main import run
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fake_stoker import FakeStoker, serve_status, status, swap
 
-from stoker.cli import figures, options, progress, terminal
-from stoker.cli.answers import Status
-from stoker.cli.control import Control
+from stoker.cli.console import figures, options, progress, terminal
+from stoker.cli.console.answers import Status
+from stoker.cli.console.control import Control
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
 

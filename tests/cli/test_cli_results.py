@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from stoker.cli import results
+from stoker.cli.evaluate import results
 from stoker.cli.evaluate.kept import keep
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure import artifact
+from stoker.measure.artifacts import artifact
 
 
 def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100.0) -> Run:

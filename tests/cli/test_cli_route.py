@@ -13,7 +13,7 @@ from fake_stoker import FakeStoker, error
 from stoker.cli.main import run
 from stoker.domain.task import Source
 from stoker.domain.tier import Tier
-from stoker.routing import Routing
+from stoker.routing.router import Routing
 
 ROUTE = "POST /admin/route"
 

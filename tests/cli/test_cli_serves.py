@@ -113,7 +113,7 @@ def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], s
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stoker.cli import progress
+    from stoker.cli.console import progress
 
     monkeypatch.setattr(progress, "POLL", 0.01)
 
@@ -160,7 +160,7 @@ def test_a_switch_passes_force_and_drain_timeout_on(stoker: FakeStoker, capsys: 
 def test_ctrl_c_stops_watching_and_says_where_to_look(
     stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch, words: list[str], hint: str
 ) -> None:
-    from stoker.cli import progress
+    from stoker.cli.console import progress
 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt

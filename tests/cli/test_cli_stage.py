@@ -19,7 +19,7 @@ import psutil
 import pytest
 from tests.fleet.rehydrate.web import Web
 
-from stoker.cli import transfer
+from stoker.cli.console import transfer
 from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.rehydrate import copying, over_http
@@ -478,7 +478,7 @@ def test_what_was_only_begun_can_be_removed_too(vault: Path, web: Web, capsys: C
 def test_names_in_the_vault_are_completed(vault: Path) -> None:
     from types import SimpleNamespace
 
-    from stoker.cli.stage import staged_names
+    from stoker.cli.commands.stage import staged_names
 
     vault.mkdir()
     for name in ("a.gguf", "ab.gguf", "b.gguf"):
@@ -544,7 +544,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) ->
 
 
 def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setattr("stoker.cli.terminal.is_live", lambda stderr=False: True)
+    monkeypatch.setattr("stoker.cli.console.terminal.is_live", lambda stderr=False: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with transfer.view(quiet=False) as view:

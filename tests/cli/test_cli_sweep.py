@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from fake_stoker import FakeStoker, error, serve_status
 
+from stoker.cli.console.place import find_place
 from stoker.cli.evaluate import borrowed, variants
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.evaluate.variants import Load
 from stoker.cli.main import run
-from stoker.cli.place import find_place
 from stoker.domain.run import Subject
 from stoker.domain.serve import Serve, Tuning
-from stoker.measure.sweep import Row
+from stoker.measure.load.sweep import Row
 
 SCRIPTED = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a")
 LOAD = Load(clients=2, seconds=0.0, limit=20.0, output=4)

@@ -12,9 +12,9 @@ import pytest
 from fake_stoker import FakeStoker, serve_status, status, swap
 from rich.console import Console
 
-from stoker.cli.answers import Status
+from stoker.cli.commands.top import frame
+from stoker.cli.console.answers import Status
 from stoker.cli.main import run
-from stoker.cli.top import frame
 
 
 def drawn(

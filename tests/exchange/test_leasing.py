@@ -13,7 +13,7 @@ from stoker.domain.errors import CapacityError
 from stoker.domain.lease import Lease
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import granted, leased
-from stoker.fleet.conductor import Conductor
+from stoker.fleet.swapping.conductor import Conductor
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet
 

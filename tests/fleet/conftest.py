@@ -18,7 +18,7 @@ import pytest
 from stoker.domain.access import Paths
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.supervision.supervisor import Supervisor
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
 

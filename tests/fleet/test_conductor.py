@@ -12,8 +12,8 @@ from stoker.domain.errors import ClientError, StartFailed, StokerError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
-from stoker.fleet.conductor import Conductor
-from stoker.fleet.swaps import SwapReport
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.fleet.swapping.swaps import SwapReport
 from stoker.testing.fleet import FakeFleet
 
 

@@ -9,8 +9,8 @@ import pytest
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, Translation
-from stoker.fleet import engine_work
-from stoker.fleet.engine_work import EngineWork
+from stoker.fleet.monitoring import engine_work
+from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
 
 MOVES = [Counters(steps=5.0), Counters(steps=6.0)]

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from stoker.fleet.lifecycle import TABLE, Event, IllegalEvent, State, advance
+from stoker.fleet.supervision.lifecycle import TABLE, Event, IllegalEvent, State, advance
 
 ILLEGAL = {
     State.STOPPED: {Event.PROVED, Event.STOP_ASKED, Event.EXITED, Event.GONE, Event.RELEASED, Event.SLEPT, Event.WOKEN},

@@ -12,11 +12,11 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
-from stoker.fleet import requirements
-from stoker.fleet.fingerprint import fingerprint
-from stoker.fleet.ports import free_port, port_problem, reachable
-from stoker.fleet.preflight import problems
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.ports import free_port, port_problem, reachable
+from stoker.fleet.process.signing import Signer
+from stoker.fleet.supervision import requirements
+from stoker.fleet.supervision.preflight import problems
 
 
 def serve(directory: Path, **fields: Any) -> Serve:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.logs import open_log, rotate_if_full
+from stoker.fleet.process.logs import open_log, rotate_if_full
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to somebody else")
 NOBODY = 65534

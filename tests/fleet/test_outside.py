@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Driver, Serve, Translation
-from stoker.fleet import outside
-from stoker.fleet.conductor import Conductor
-from stoker.fleet.outside import Outside
+from stoker.fleet.monitoring import external_serves as outside
+from stoker.fleet.monitoring.external_serves import Outside
+from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.lease.state import Phase
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet

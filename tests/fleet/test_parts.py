@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.fleet.parts import Part, part, parts
+from stoker.fleet.weights.parts import Part, part, parts
 
 
 def test_the_first_part_names_all_of_them() -> None:

@@ -92,7 +92,7 @@ def test_a_serve_that_is_configured_no_more_is_stopped(tell: Tell) -> None:
 
 
 def test_a_serve_that_does_not_answer_any_more_is_stopped(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.supervisor.ADOPT_LIMIT", 0.2)
+    monkeypatch.setattr("stoker.fleet.supervision.supervisor.ADOPT_LIMIT", 0.2)
 
     async def story(workshop: Any) -> None:
         before = await leave_one_running(workshop)
@@ -205,7 +205,7 @@ import asyncio, os, sys
 sys.path[:0] = sys.argv[2].split(":")
 from pathlib import Path
 from conftest import Workshop
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.supervision.supervisor import Supervisor
 
 async def main():
     workshop = Workshop(Path(sys.argv[1]))

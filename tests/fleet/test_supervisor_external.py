@@ -15,7 +15,7 @@ from stoker.domain.serve import Driver, Secret, Serve
 from stoker.fleet.drivers.external import address_of
 from stoker.fleet.engines import http
 from stoker.fleet.engines.http import Address
-from stoker.fleet.ports import free_port
+from stoker.fleet.process.ports import free_port
 
 Tell = Callable[[Any], None]
 

@@ -15,9 +15,9 @@ import pytest
 from test_supervisor_engines import install, serve
 
 from stoker.domain.serve import Serve
-from stoker.fleet import keeping
-from stoker.fleet.ports import free_port
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.process.ports import free_port
+from stoker.fleet.supervision import keeping
+from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.warm.keeper import Keeper
 
 

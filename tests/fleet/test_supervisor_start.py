@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import OurBug, StartFailed
-from stoker.fleet.ports import free_port
+from stoker.fleet.process.ports import free_port
 
 Tell = Callable[[Any], None]
 SINGS = json.dumps({"choices": [{}]})
@@ -266,7 +266,7 @@ def test_a_child_gets_the_listed_environment_and_no_secret_of_ours(tell: Tell, m
 
 
 def test_a_log_that_floods_is_rotated_while_the_child_writes_on(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.logs.CHECK_EVERY", 0.02)
+    monkeypatch.setattr("stoker.fleet.process.logs.CHECK_EVERY", 0.02)
 
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()

@@ -12,8 +12,8 @@ import pytest
 
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
-from stoker.measure import artifact
-from stoker.measure.machine import machine
+from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts.machine import machine
 
 
 def run(run_id: str = "20261121T175901Z-canary-fast-3f2a") -> Run:

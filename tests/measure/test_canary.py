@@ -11,11 +11,11 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure import canary
-from stoker.measure.canary import Asker, Baseline, Kept, Mismatch, Refusal, Seen, judge
-from stoker.measure.canary_set import TINY, WORDINGS, Question, digest, questions
-from stoker.measure.talk import Talk
-from stoker.testing.script import Script
+from stoker.measure.requests.talk import Talk
+from stoker.measure.suites import canary
+from stoker.measure.suites.canary import Asker, Baseline, Kept, Mismatch, Refusal, Seen, judge
+from stoker.measure.suites.canary_set import TINY, WORDINGS, Question, digest, questions
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ASK = Question("sum", {"messages": [{"role": "user", "content": "What is 17 + 25?"}], "max_tokens": 8}, ("42",))

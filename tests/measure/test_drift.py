@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from statistics import fmean
 
-from stoker.measure.drift import Alarm, Drift, Level
+from stoker.measure.statistics.drift import Alarm, Drift, Level
 
 
 def until_alarm(rate: float, seed: int, most: int = 100_000) -> int:

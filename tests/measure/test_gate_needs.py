@@ -18,8 +18,8 @@ from stoker.measure.gate_needs import (
     samples_for,
     separate_options,
 )
-from stoker.measure.presets import Wanted
-from stoker.measure.stats import ENOUGH, wilson
+from stoker.measure.load.presets import Wanted
+from stoker.measure.statistics.stats import ENOUGH, wilson
 
 FIXTURES = {"code-write": 60}
 

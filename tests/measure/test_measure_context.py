@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.measure import context
-from stoker.measure.context import NotStarted, Search, Started
-from stoker.measure.fingerprint import Told
-from stoker.testing.script import Script
+from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.load import context
+from stoker.measure.load.context import NotStarted, Search, Started
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 VLLM = """GPU KV cache size: 30,720 tokens

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Secret, Serve, Tuning
-from stoker.measure.fingerprint import Digests, Told, difference, files, fingerprint, without_secrets
+from stoker.measure.artifacts.fingerprint import Digests, Told, difference, files, fingerprint, without_secrets
 
 PROPS = {"chat_template": "{{ x }}", "build_info": "b7000-abc", "model_ftype": "Q8_0"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.measure.ladder import Rung, Stop, drift, following, has_drifted, knee, open_rates
+from stoker.measure.load.ladder import Rung, Stop, drift, following, has_drifted, knee, open_rates
 
 
 def rungs(*rates: float | None, **last: object) -> list[Rung]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stoker.measure.load import HOPELESS, Heard, Length, Time, closed, is_punctual, poisson, scheduled
-from stoker.measure.timing import Timed
+from stoker.measure.load.load import HOPELESS, Heard, Length, Time, closed, is_punctual, poisson, scheduled
+from stoker.measure.requests.timing import Timed
 
 
 class World:

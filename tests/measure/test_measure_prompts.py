@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.measure.prompts import Mode, Prompt, TooShort, calibrate, make, row
-from stoker.measure.server import Counter, Server
-from stoker.measure.talk import Talk
-from stoker.testing.script import Script
+from stoker.measure.load.prompts import Mode, Prompt, TooShort, calibrate, make, row
+from stoker.measure.requests.server import Counter, Server
+from stoker.measure.requests.talk import Talk
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 TEMPLATE = 9

@@ -15,17 +15,17 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure import plots
-from stoker.measure.bench import Bench, Watch
-from stoker.measure.compare import Verdict, compare
-from stoker.measure.ladder import Stop
-from stoker.measure.presets import Preset, Wanted, plan, sizes
-from stoker.measure.prompts import Mode
-from stoker.measure.replay import Arrival
-from stoker.measure.report import page
-from stoker.measure.result import Raw, run_of
-from stoker.measure.server import Server
-from stoker.testing.script import Script
+from stoker.measure.load import plots
+from stoker.measure.load.bench import Bench, Watch
+from stoker.measure.load.compare import Verdict, compare
+from stoker.measure.load.ladder import Stop
+from stoker.measure.load.presets import Preset, Wanted, plan, sizes
+from stoker.measure.load.prompts import Mode
+from stoker.measure.load.replay import Arrival
+from stoker.measure.load.report import page
+from stoker.measure.load.result import Raw, run_of
+from stoker.measure.requests.server import Server
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 SUBJECT = Subject("a", "scripted", "http://h/v1", fingerprint=Fingerprint(parts={"engine": "scripted"}))

@@ -11,7 +11,7 @@ from stoker.domain.routing import Router
 from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, Tier
 from stoker.measure.routes import TierRoute, routes, silent_failures, total
-from stoker.measure.stats import wilson
+from stoker.measure.statistics.stats import wilson
 
 CLOUD = (Cost(10.0, 100.0),)
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from stoker.domain.run import Outcome
-from stoker.measure import soak
-from stoker.measure.canary import Anomaly
-from stoker.measure.schedule import Schedule
-from stoker.measure.soak import Decoded, Record, Soak
+from stoker.measure.load import soak
+from stoker.measure.load.schedule import Schedule
+from stoker.measure.load.soak import Decoded, Record, Soak
+from stoker.measure.suites.canary import Anomaly
 from stoker.testing.clock import FakeClock
 
 MINUTE = 60.0

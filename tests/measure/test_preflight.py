@@ -11,12 +11,12 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
-from stoker.measure import preflight as measured
+from stoker.measure.gates import preflight as measured
 from stoker.measure.gates.gate import About, Gate, Seen, passed
+from stoker.measure.gates.preflight import Options, Step, preflight, recorded
 from stoker.measure.gates.table import NAMES
-from stoker.measure.preflight import Options, Step, preflight, recorded
-from stoker.measure.talk import Talk
-from stoker.testing.script import Script
+from stoker.measure.requests.talk import Talk
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 WHERE = Subject("m", "m", "http://127.0.0.1/v1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
-from stoker.measure.side_by_side import chief, compare, spread
-from stoker.measure.stats import Interval, wilson
+from stoker.measure.artifacts.side_by_side import chief, compare, spread
+from stoker.measure.statistics.stats import Interval, wilson
 
 
 def run(parts: dict[str, str], **numbers: Number) -> Run:

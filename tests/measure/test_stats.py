@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.measure.stats import Cusum, Sprt, Verdict, fixed_sample, honest, percentile, wilson
+from stoker.measure.statistics.stats import Cusum, Sprt, Verdict, fixed_sample, honest, percentile, wilson
 
 
 @pytest.mark.parametrize(

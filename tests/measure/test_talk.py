@@ -10,8 +10,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.talk import Heard, Talk
-from stoker.testing.script import Script
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 DIALECTS = [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES]

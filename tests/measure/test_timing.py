@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.answer import Tokens
-from stoker.measure.timing import Slo, Timed, Window, goodput, is_good, output_rate, steady
+from stoker.measure.requests.timing import Slo, Timed, Window, goodput, is_good, output_rate, steady
 
 
 def request(**fields: Any) -> Timed:

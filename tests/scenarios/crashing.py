@@ -17,8 +17,8 @@ from stoker.cli.main import run
 from stoker.fleet.drivers import local
 from stoker.fleet.drivers.ending import Ending
 from stoker.fleet.engines.readiness import Readiness
-from stoker.fleet.records import Records
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.process.records import Records
+from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.store.journal import SwapJournal
 
 VICTIM, TARGET = "a", "b"

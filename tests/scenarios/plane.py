@@ -26,7 +26,7 @@ from typing import Any
 
 import psutil
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 STOKER = Path(sys.executable).with_name("stoker")
 MODELS = Path(__file__).resolve().parents[2] / "src" / "stoker" / "models"

@@ -12,7 +12,7 @@ from caller import PATHS, STREAMING, Talk, ask, budget, document, story
 from plane import Plane, running, serve, until
 
 from stoker.testing.client import RawClient, compose
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 HOLD = "script: first_event_after=60"
 

@@ -10,7 +10,7 @@ from caller import ask, story
 from plane import Plane, free_port, running, serve
 
 from stoker.testing.client import Reply
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters", "CLOUD": "sk-cloud-3"}
 DOOR = """keys = [

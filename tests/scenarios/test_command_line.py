@@ -12,7 +12,7 @@ import pytest
 from caller import Talk, ask, story, words
 from plane import DIALECTS, STOKER, Plane, config, free_port, running, serve, until
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

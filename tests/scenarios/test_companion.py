@@ -11,9 +11,9 @@ from typing import Any
 
 from plane import MODELS, STOKER, Plane, poll, running, serve
 
-from stoker.measure.labelled import held_out
+from stoker.measure.suites.labelled import held_out
 from stoker.request.decide.asks import closely
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 ROUTER = """
 [router]

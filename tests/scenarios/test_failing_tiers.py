@@ -14,7 +14,7 @@ from caller import ask, story
 from plane import Plane, free_port, poll, running, serve
 from test_command_line import stoker
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 TIERS = """
 [router]

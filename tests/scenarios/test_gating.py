@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from plane import MODELS, STOKER, Plane, llama, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 GATE = """
 [gate.default]

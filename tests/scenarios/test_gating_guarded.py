@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from plane import STOKER, Plane, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 KEYS = {"K_BOSS": "key-of-the-boss-1", "K_EYE": "key-of-the-eye-2", "K_APP": "key-of-the-app-3"}
 DOOR = """keys = [

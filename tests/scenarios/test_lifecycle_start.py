@@ -13,7 +13,7 @@ from caller import Talk, ask, document, story, words
 from plane import Plane, free_port, poll, running, serve, until
 
 from stoker.testing.client import RawClient, Reply
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 FIXED = free_port()
 

@@ -12,7 +12,7 @@ import pytest
 from caller import STREAMING, Talk, ask, errors, is_complete, story, words
 from plane import Plane, config, free_port, poll, running, serve, until
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 LONG = "script: gap=0.02 tokens=40"
 

@@ -10,7 +10,7 @@ import pytest
 from caller import STREAMING, Talk, ask, errors, is_complete, said, story, words
 from plane import Plane, running, serve, until
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

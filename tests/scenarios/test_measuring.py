@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from plane import STOKER, Plane, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 QUICKLY = ("--concurrency", "1", "--repeats", "1", "--prompt-tokens", "40", "--output-tokens", "5")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from plane import STOKER, Plane, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 
 def said(text: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from caller import ask, story
 from plane import Plane, poll, running, serve
 
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 GATE = '[gate.default]\nconditions = ["preflight"]'
 ALIAS = '[alias.coder]\nserve = "old"\ngate = "default"\nwatch = "20s"\ncheck_every = "200ms"'

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from plane import PATIENCE, STOKER, Plane, llama, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 TIERS = """
 [router]

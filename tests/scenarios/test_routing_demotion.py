@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from plane import STOKER, Plane, llama, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 ONE = """
 [[tier]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from plane import Plane, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 SECRET = "marker-5ecret-zebra"
 TIERS = """

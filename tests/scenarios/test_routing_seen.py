@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from plane import STOKER, Plane, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 TIERS = """
 [[tier]]

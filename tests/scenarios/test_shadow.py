@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from plane import MODELS, STOKER, Plane, free_port, poll, running, serve
 
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 ASKED, WRONG, RIGHT = "zanzibar-4711", "the answer is quagga-7781", "please-let-it-pass-5512"
 SHADOW = '[router.shadow]\nrate = 1\njudge = "judge"'

@@ -13,7 +13,7 @@ from caller import STREAMING, Talk, ask, errors, is_complete, story, words
 from plane import Plane, running, serve, until
 
 from stoker.testing.client import FramingError, RawClient
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 ENDLESS = "script: gap=0.02 tokens=100000"
 

@@ -18,7 +18,7 @@ from caller import story
 from plane import Plane, llama, running, serve
 
 from stoker.testing.client import RawClient
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 WHO = "Who are you?"
 SPOKEN = ("chat", "messages", "responses")

@@ -13,7 +13,7 @@ from caller import PATHS, STREAMING, ask, document, story
 from plane import MODELS, STOKER, Plane, llama, running, serve
 
 from stoker.testing.client import RawClient, compose
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 
 @pytest.fixture(scope="module")

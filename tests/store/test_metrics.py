@@ -15,6 +15,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.tier import Cost
 from stoker.request.decide.breaker import State
 from stoker.store import labels
+from stoker.store.exposition import expose
 from stoker.store.histogram import Histogram
 from stoker.store.metrics import Metrics
 
@@ -42,7 +43,7 @@ def routed(*attempts: Attempt, task: str = "chat") -> Routed:
 def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict[str, dict[Labels, float]]:
     """Sample name to labels to value."""
     found: dict[str, dict[Labels, float]] = {}
-    for family in text_string_to_metric_families(metrics.render(status or {}).decode()):
+    for family in text_string_to_metric_families(expose(metrics, status or {}).decode()):
         for sample in family.samples:
             found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
     return found
@@ -143,7 +144,7 @@ def test_where_the_token_rate_is_unknown_there_is_none(lacks: dict[str, object])
 def test_a_model_name_that_was_only_asked_for_is_no_label() -> None:
     metrics = Metrics()
     metrics.observe(sealed(serve="", model="marker-model", status=404, outcome="refused", reason="unknown_model"))
-    text = metrics.render({}).decode()
+    text = expose(metrics, {}).decode()
     assert "marker-model" not in text
     assert 'serve="none"' in text
 

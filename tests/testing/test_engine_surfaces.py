@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.testing.client import RawClient, compose
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ASK = {"prompt": "One, two", "max_tokens": 2}

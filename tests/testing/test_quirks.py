@@ -9,7 +9,7 @@ import pytest
 from tests.testing.richly import ASK, PATHS, calls, deltas, told
 
 from stoker.testing.client import RawClient
-from stoker.testing.quirks import QUIRKS
+from stoker.testing.script.quirks import QUIRKS
 from stoker.testing.scripted import Script, ScriptedServer
 
 CHAT, RESPONSES, MESSAGES = PATHS["chat"], PATHS["responses"], PATHS["messages"]

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.testing import quirks
-from stoker.testing.ask import read
-from stoker.testing.script import Script, flag_name, table
+from stoker.testing.script.ask import read
+from stoker.testing.script.script import Script, flag_name, quirks, table
 from stoker.testing.scripted import _read
 
 OWN: dict[str, Any] = {
@@ -26,8 +25,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 def test_every_field_is_in_the_docs_with_its_default_and_meaning() -> None:
     for one in fields(Script):
         assert f"| `{flag_name(one.name)}` |" in PAGE, one.name
-    assert table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.table() gives"
-    assert quirks.table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.quirks.table() gives"
+    assert table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.script.table() gives"
+    assert quirks.table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.quirks.table() gives"
 
 
 def test_the_command_line_says_the_same_as_the_record() -> None:

@@ -12,9 +12,9 @@ import pytest
 from stoker.domain.answer import Stop
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.talk import Heard, Talk
-from stoker.testing.assistant import TOKEN, instance
-from stoker.testing.script import Script
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.testing.script.assistant import TOKEN, instance
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from stoker.testing.client import FramingError, RawClient
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 
 
 @contextmanager

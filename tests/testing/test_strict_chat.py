@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import completion_create_params
 from tests.testing.strictly import CHAT, HELLO, MESSAGES, TEXT, changed, hints, refusal, strict
 
-from stoker.testing.record import Recorded
+from stoker.testing.script.record import Recorded
 from stoker.testing.scripted import Script, ScriptedServer
 from stoker.testing.strict import fields
 from stoker.testing.strict.chat import RULES

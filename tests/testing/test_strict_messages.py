@@ -12,7 +12,7 @@ from anthropic.types.beta import message_create_params as beta_params
 from tests.testing.strictly import COUNT, HELLO, MESSAGES, TEXT, VERSION, changed, hints, refusal, strict
 
 from stoker.testing.dialects.rich_messages import SIGNATURE, minted
-from stoker.testing.record import Recorded
+from stoker.testing.script.record import Recorded
 from stoker.testing.strict import fields
 from stoker.testing.strict.messages import RULES
 from stoker.testing.strict.rules import Asked, first

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stoker import __version__
-from stoker.cli import (
+from stoker.cli.commands import (
     client,
     config,
     decisions,
@@ -18,21 +18,20 @@ from stoker.cli import (
     gate,
     init,
     install,
-    options,
     profile,
     promote,
-    results,
     route,
     serves,
     slot,
     stage,
-    terminal,
     top,
     up,
     watchdog,
 )
-from stoker.cli.failure import FAILED, exit_code
-from stoker.cli.place import find_place
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED, exit_code
+from stoker.cli.console.place import find_place
+from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
 
 # Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not have.

@@ -21,8 +21,8 @@ from stoker.domain.gate import Condition, Gate
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run
 from stoker.domain.task import CLASSES
 from stoker.measure.gate_needs import TIMES, class_of, figure_of, kind_of, needs, samples_for
-from stoker.measure.prompts import Mode
-from stoker.measure.stats import wilson
+from stoker.measure.load.prompts import Mode
+from stoker.measure.statistics.stats import wilson
 
 SEARCHED = ("context", "reported.context", "reported.slots")
 """Parts of a fingerprint that a context search sets by itself."""

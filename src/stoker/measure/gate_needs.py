@@ -17,11 +17,11 @@ from stoker.domain.gate import Condition, Gate
 from stoker.domain.routing import ANY, Router
 from stoker.domain.run import Kind
 from stoker.domain.task import CLASSES
-from stoker.measure.ladder import TOP
-from stoker.measure.load import Length
-from stoker.measure.presets import Plan, Wanted, at_rate, rung
-from stoker.measure.prompts import Mode
-from stoker.measure.stats import ENOUGH, wilson
+from stoker.measure.load.ladder import TOP
+from stoker.measure.load.load import Length
+from stoker.measure.load.presets import Plan, Wanted, at_rate, rung
+from stoker.measure.load.prompts import Mode
+from stoker.measure.statistics.stats import ENOUGH, wilson
 
 STEP = re.compile(r"(?P<kind>[cr])(?P<number>\d+(?:\.\d+)?)\.(?=[a-z])")
 TIMES = ("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", "cold_")

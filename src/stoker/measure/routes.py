@@ -13,7 +13,7 @@ import msgspec
 from stoker.domain.decision import Decision, Routed
 from stoker.domain.spending import always_cloud, saved
 from stoker.domain.tier import Cost, Row
-from stoker.measure.stats import Interval, wilson
+from stoker.measure.statistics.stats import Interval, wilson
 
 SAYS_NOTHING = ("client_left", "refused", "cut", "bug", "open")
 """Outcomes of requests that no tier is to be judged by."""

@@ -8,5 +8,5 @@ verify   is the answer built as it has to be                        (pure)
 relay    the upstream call; streams both ways; cancels; releases    (IO)
 outbox   what both sides write is written together                  (IO)
 
-The pure steps do not import each other: they meet in `stoker.flow` and speak `stoker.domain`.
+The pure steps do not import each other: they meet in `stoker.gateway.flow` and speak `stoker.domain`.
 """

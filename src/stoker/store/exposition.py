@@ -6,7 +6,6 @@ A few series also appear without the prefix, under the names that people who mon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -15,16 +14,14 @@ from prometheus_client.registry import Collector
 from stoker.store import routed_exposition
 from stoker.store.families import counter, gauge, histogram, number, records
 from stoker.store.labels import STATES
-
-if TYPE_CHECKING:
-    from stoker.store.metrics import Metrics
+from stoker.store.metrics import Metrics
 
 _PREFIXES = ("stoker_", "")
 """Ours, and the bare name that dashboards for model servers use."""
 
 
 def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
-    """Prometheus text, version 0.0.4."""
+    """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Scrape(metrics, status))
     return generate_latest(registry)

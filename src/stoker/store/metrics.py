@@ -132,15 +132,6 @@ class Metrics:
         output, rate = (series.output, series.rate) if series is not None else (0, None)
         return {"requests": requests, "output_tokens": output, "tokens_per_second": rate}
 
-    def render(self, status: Mapping[str, object]) -> bytes:
-        """Prometheus text, of type CONTENT_TYPE. `status` is the document of GET /status; what it lacks is left out.
-
-        The first call imports prometheus-client (about 0.1 s): call it in a thread.
-        """
-        from stoker.store.exposition import expose
-
-        return expose(self, status)
-
     def _cell(self, decision: Decision) -> Cell:
         """The cell of a combination that is new, or has a value that is not admitted as a label."""
         name = self._names.label(decision.serve or labels.NONE)

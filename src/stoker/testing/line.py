@@ -11,11 +11,11 @@ from typing import Protocol
 
 import httptools
 
-from stoker.testing.framing import reply_head
 from stoker.testing.plan import Plan
 from stoker.testing.playback import Playback
-from stoker.testing.record import Books, Recorded
-from stoker.testing.script import Script
+from stoker.testing.script.framing import reply_head
+from stoker.testing.script.record import Books, Recorded
+from stoker.testing.script.script import Script
 
 _NO_LINGER = struct.pack("ii", 1, 0)
 

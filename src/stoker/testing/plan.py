@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.terms import BLOCK, Stream, StreamingVoice, Terms, Voice
-from stoker.testing.framing import Wrapper, reply_head
-from stoker.testing.script import Script
+from stoker.testing.script.ask import Ask
+from stoker.testing.script.framing import Wrapper, reply_head
+from stoker.testing.script.script import Script
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker.testing.framing import split
 from stoker.testing.plan import Plan
-from stoker.testing.script import Script
+from stoker.testing.script.framing import split
+from stoker.testing.script.script import Script
 
 
 class Sink(Protocol):

@@ -11,15 +11,16 @@ import orjson
 from msgspec import to_builtins
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.testing import assistant, plan
-from stoker.testing.ask import read, text_of
+from stoker.testing import plan
 from stoker.testing.ballast import Ballast
 from stoker.testing.dialects.rich import RICH
 from stoker.testing.dialects.telling import tell
 from stoker.testing.dialects.voices import STREAMING, VOICES
 from stoker.testing.line import Line, Owner
-from stoker.testing.record import Recorded
-from stoker.testing.script import Script
+from stoker.testing.script import assistant
+from stoker.testing.script.ask import read, text_of
+from stoker.testing.script.record import Recorded
+from stoker.testing.script.script import Script
 from stoker.testing.strict import gate
 from stoker.testing.surface import Answer, Surface, metrics
 

@@ -14,7 +14,7 @@ import sys
 from dataclasses import fields
 from typing import NoReturn
 
-from stoker.testing.script import Script, flag_name, is_switch, meaning
+from stoker.testing.script.script import Script, flag_name, is_switch, meaning
 from stoker.testing.server import ScriptedServer
 
 __all__ = ["Script", "ScriptedServer", "main"]

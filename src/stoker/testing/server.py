@@ -10,9 +10,9 @@ from typing import Self
 
 from stoker.testing.ballast import Ballast
 from stoker.testing.line import Line
-from stoker.testing.record import Books, Counters, Recorded
 from stoker.testing.routes import Routes
-from stoker.testing.script import Script
+from stoker.testing.script.record import Books, Counters, Recorded
+from stoker.testing.script.script import Script
 
 _BACKLOG = 2048
 

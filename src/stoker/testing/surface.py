@@ -13,10 +13,10 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from stoker.testing.ask import text_of
 from stoker.testing.ballast import Ballast
-from stoker.testing.record import Counters, Recorded
-from stoker.testing.script import Script
+from stoker.testing.script.ask import text_of
+from stoker.testing.script.record import Counters, Recorded
+from stoker.testing.script.script import Script
 
 Answer = tuple[int, dict[str, Any] | None]
 """Status, and a JSON body or none."""

@@ -23,7 +23,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.conversations.keeper import Keeper
 from stoker.fleet.engines import http
 from stoker.fleet.engines.http import Address, NoAnswer
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.signing import Signer
 from stoker.testing.clock import FakeClock
 
 PATIENT = 20.0

@@ -22,7 +22,7 @@ from stoker.fleet.conversations import keeper as keeping
 from stoker.fleet.conversations.keeper import Keeper, Statistics, keeps
 from stoker.fleet.conversations.stay import Run, SequenceStay
 from stoker.fleet.engines.http import Address
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.signing import Signer
 from stoker.testing.clock import FakeClock
 
 SERVE = Serve(name="fast", model="hub/id", keep_conversations=True)

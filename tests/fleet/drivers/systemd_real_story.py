@@ -13,11 +13,11 @@ from pathlib import Path
 from stoker.domain.access import Paths
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.systemd import SystemdDriver
-from stoker.fleet.install import install
-from stoker.fleet.install.units import Site
-from stoker.fleet.keys import Keys
-from stoker.fleet.signing import Signer
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.signing import Signer
+from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.systemd import install
+from stoker.fleet.systemd.units import Site
 
 HERE = Path(sys.argv[1])
 ENGINE = Path(__file__).parents[1] / "scripted_engine.py"

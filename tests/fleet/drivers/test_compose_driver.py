@@ -28,10 +28,10 @@ from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.containers import Action, Container, Drift, State
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.keys import Keys
-from stoker.fleet.ports import free_port
-from stoker.fleet.records import Record
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.records import Record
+from stoker.fleet.process.signing import Signer
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")

@@ -31,10 +31,10 @@ from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
 from stoker.fleet.drivers.containers import Action, Drift, State
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Readiness
-from stoker.fleet.keys import Keys
-from stoker.fleet.ports import free_port
-from stoker.fleet.records import Record
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.records import Record
+from stoker.fleet.process.signing import Signer
 
 pytestmark = pytest.mark.docker
 

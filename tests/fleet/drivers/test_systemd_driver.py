@@ -21,16 +21,16 @@ import pytest
 
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet import identity
-from stoker.fleet.drivers import systemctl, systemd_unit
-from stoker.fleet.drivers.systemctl import Systemctl
+from stoker.fleet.drivers import systemd_unit
 from stoker.fleet.drivers.systemd import SystemdDriver
-from stoker.fleet.install import units
-from stoker.fleet.keys import Keys
-from stoker.fleet.ports import free_port
-from stoker.fleet.records import Record, Records
-from stoker.fleet.signing import Signer
-from stoker.fleet.supervisor import Supervisor
+from stoker.fleet.process import identity
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.records import Record, Records
+from stoker.fleet.process.signing import Signer
+from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.systemd import systemctl, units
+from stoker.fleet.systemd.systemctl import Systemctl
 from stoker.store.active import Active
 
 Tell = Callable[[Any], None]

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from stoker.fleet.drivers import unit_states
-from stoker.fleet.drivers.unit_states import Action, Active, Load, Seen
+from stoker.fleet.systemd import unit_states
+from stoker.fleet.systemd.unit_states import Action, Active, Load, Seen
 
 
 def test_every_state_has_an_action_and_every_load_state_an_answer() -> None:

@@ -11,7 +11,7 @@ import pytest
 from stoker.fleet.engines import http, memory_verbs
 from stoker.fleet.engines.http import Address
 from stoker.fleet.engines.memory_verbs import VerbFailed
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 Story = Callable[[ScriptedServer, Address], Coroutine[Any, Any, None]]

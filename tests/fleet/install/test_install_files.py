@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.install import files
+from stoker.fleet.systemd import files
 
 
 def contents(place: Path) -> dict[str, str]:

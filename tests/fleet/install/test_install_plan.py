@@ -11,9 +11,9 @@ import pytest
 
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.install import install, units
-from stoker.fleet.install.install import Changes, Refused
-from stoker.fleet.install.units import Origin, Site
+from stoker.fleet.systemd import install, units
+from stoker.fleet.systemd.install import Changes, Refused
+from stoker.fleet.systemd.units import Origin, Site
 
 SITE = Site("/srv/stoker.toml", "/var/lib/stoker", ("/usr/bin/stoker",), "llm", "/home/llm")
 SERVE = Serve(

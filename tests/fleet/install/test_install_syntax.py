@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.fleet.install import systemd_syntax as reader
 
-from stoker.fleet.install import syntax
+from stoker.fleet.systemd import syntax
 
 ANY = st.text(st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from("\t"))
 NASTY = st.text(st.sampled_from("ab %$\\\"'`;{}#=-\t,é模"))

@@ -16,8 +16,8 @@ import pytest
 from tests.fleet.install import systemd_syntax as reader
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.install import units
-from stoker.fleet.install.units import Origin, Site
+from stoker.fleet.systemd import units
+from stoker.fleet.systemd.units import Origin, Site
 
 SITE = Site(
     config="/srv/st oker/100%.toml",

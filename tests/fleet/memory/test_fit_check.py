@@ -9,13 +9,13 @@ import pytest
 from model_files import QWEN, hub, llama
 
 from stoker.domain.serve import Serve, Slot, Tuning
+from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.fit import check, rules
 from stoker.fleet.memory.fit.estimate import GIB
 from stoker.fleet.memory.fit.rules import Kind, Subject, holds, remarks, suits
 from stoker.fleet.memory.fit.shape import UnreadableModel
 from stoker.fleet.memory.fit.verdict import Answer, judge
 from stoker.fleet.memory.host import Host
-from stoker.fleet.memory.probe import Device
 
 MAIN = Host(64 * GIB, 32 * GIB)
 

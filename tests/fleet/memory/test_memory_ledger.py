@@ -8,6 +8,7 @@ import pytest
 from device_trees import GIB, write
 
 from stoker.domain.serve import Slot
+from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.ledger import (
     Fits,
     Ledger,
@@ -21,7 +22,6 @@ from stoker.fleet.memory.ledger import (
     would_fit,
 )
 from stoker.fleet.memory.measure import measure
-from stoker.fleet.memory.probe import Device
 
 GPU = Device(0, "GPU-a", "L4", "nvidia", 20 * GIB, 6 * GIB)
 SLOT = Slot("g")

@@ -8,9 +8,10 @@ import pytest
 from device_trees import GIB, NVMLError, namespace, nvml, opened, write
 
 from stoker.fleet.memory.amd import Amd
+from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.intel import Intel
 from stoker.fleet.memory.nvidia import Nvidia
-from stoker.fleet.memory.probe import Accounting, Device, Machine, chosen
+from stoker.fleet.memory.probe import Machine
 
 
 def test_nvidia_shows_memory_capability_and_who_holds_how_much(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, Tuning
-from stoker.fleet.memory.probe import Device
-from stoker.fleet.scales import Scales
+from stoker.fleet.memory.device import Device
+from stoker.fleet.supervision.scales import Scales
 
 GIB = 2**30
 MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"

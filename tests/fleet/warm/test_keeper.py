@@ -18,12 +18,13 @@ import pytest
 import uvloop
 
 from stoker.domain.access import WarmPool
+from stoker.domain.prediction import Prediction
+from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
 from stoker.fleet.warm import residency
 from stoker.fleet.warm.holder import Wanted
 from stoker.fleet.warm.keeper import Keeper, next_pause
-from stoker.fleet.warm.predict import Idea, Why
 from stoker.fleet.warm.statistics import Statistics
 
 MIB = 2**20
@@ -163,14 +164,18 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
 ) -> None:
     async def story() -> None:
         a, b, c, d = (serve(name, write(f"{name}.gguf", MIB)) for name in "abcd")
-        foreseen: list[Idea] = []
+        foreseen: list[Prediction] = []
         async with kept(a, b, c, d, budget=2 * MIB) as keeper:
             keeper.foreseen = lambda: foreseen
             for before, after in ((d, a), (a, b)):
                 keeper.left(before)
                 keeper.started(after)
             assert why(keeper) == {"d": "", "a": "frequency"}, "d is there because it was used"
-            foreseen += [("c", Why.RULE), ("b", Why.PATTERN), ("cloud", Why.PATTERN)]
+            foreseen += [
+                ("c", Why.RULE),
+                ("b", Why.PATTERN),
+                ("cloud", Why.PATTERN),
+            ]
             assert keeper.foresee() == ()
             assert why(keeper) == {"c": "rule", "a": "frequency"}, "b is in the slot, and the cloud in none"
             await until(lambda: read(keeper) == {"c": MIB, "a": MIB})

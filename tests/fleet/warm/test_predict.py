@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.fleet.warm.predict import LIMIT, REMEMBERED, Forecast, Predictor, Score, Why, expect
+from stoker.domain.prediction import PredictionReason as Why
+from stoker.fleet.warm.predict import LIMIT, REMEMBERED, Forecast, Predictor, Score, expect
 
 ALL = ("a", "b", "c", "d")
 
@@ -18,7 +19,10 @@ ALL = ("a", "b", "c", "d")
         ("a", []),
         ("ab", [("a", Why.FREQUENCY)]),
         ("abcabc", [("a", Why.PATTERN), ("b", Why.FREQUENCY)]),
-        ("abcabdabcab", [("d", Why.PATTERN), ("a", Why.FREQUENCY)]),  # after c a b came d, though after a b mostly c
+        (
+            "abcabdabcab",
+            [("d", Why.PATTERN), ("a", Why.FREQUENCY)],
+        ),  # after c a b came d, though after a b mostly c
         ("abacad", [("a", Why.FREQUENCY), ("c", Why.FREQUENCY)]),
     ],
     ids=["nothing", "one", "no-pattern-yet", "a-round", "three-say-more-than-two", "the-most-frequent"],
@@ -28,8 +32,14 @@ def test_a_pattern_goes_before_frequency(history: str, expected: list[tuple[str,
 
 
 def test_what_routing_foresees_goes_first() -> None:
-    assert expect("abab", ALL, [("d", Why.RULE)]) == [("d", Why.RULE), ("a", Why.PATTERN)]
-    assert expect("abab", ALL, [("d", Why.RULE), ("c", Why.PATTERN)]) == [("d", Why.RULE), ("c", Why.PATTERN)]
+    assert expect("abab", ALL, [("d", Why.RULE)]) == [
+        ("d", Why.RULE),
+        ("a", Why.PATTERN),
+    ]
+    assert expect("abab", ALL, [("d", Why.RULE), ("c", Why.PATTERN)]) == [
+        ("d", Why.RULE),
+        ("c", Why.PATTERN),
+    ]
     assert expect("abab", ALL, [("b", Why.RULE)]) == [("a", Why.PATTERN)], "what is in the slot is there"
 
 

@@ -22,7 +22,7 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
 from stoker.measure.faults.fault import Fault, Graft
 from stoker.measure.faults.proxy import Proxy
-from stoker.measure.preflight import Options, preflight
+from stoker.measure.gates.preflight import Options, preflight
 
 MODELS = Path(stoker.__file__).parent / "models"
 PATIENCE = 30.0

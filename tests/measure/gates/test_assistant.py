@@ -16,9 +16,9 @@ from stoker.measure.faults.grafts import GRAFTS
 from stoker.measure.faults.pieces import PIECES
 from stoker.measure.faults.proxy import Proxy
 from stoker.measure.faults.table import FAULTS, NONE
+from stoker.measure.gates.preflight import Options, preflight
 from stoker.measure.gates.table import GATES
-from stoker.measure.preflight import Options, preflight
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=8192, engine="vllm")

@@ -15,8 +15,8 @@ from stoker.measure.faults.proxy import Proxy
 from stoker.measure.faults.table import FAULTS, NONE
 from stoker.measure.gates.look import Look, Page
 from stoker.measure.gates.table import NAMES
-from stoker.measure.talk import Heard, Talk
-from stoker.testing.script import Script
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from stoker.domain.answer import Answer
 from stoker.measure.gates import raw
-from stoker.measure.talk import Heard
-from stoker.measure.timing import Timed
+from stoker.measure.requests.talk import Heard
+from stoker.measure.requests.timing import Timed
 
 WEATHER = '{"city": "Oslo"}'
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stoker.measure.stats import kappa, wilson
+from stoker.measure.statistics.stats import kappa, wilson
 from stoker.measure.suites import check as kinds
 from stoker.measure.suites import planning
 from stoker.measure.suites.fixture import Fixture, FixtureError

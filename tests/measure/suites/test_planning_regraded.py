@@ -11,12 +11,12 @@ import pytest
 from answering import text
 
 from stoker.domain.answer import Answer
+from stoker.measure.requests.talk import Heard
+from stoker.measure.requests.timing import Timed
 from stoker.measure.suites import check as kinds
 from stoker.measure.suites import fixture, planning
 from stoker.measure.suites.fixture import Fixture, FixtureError
 from stoker.measure.suites.planning import Output
-from stoker.measure.talk import Heard
-from stoker.measure.timing import Timed
 
 FIXTURES = fixture.every()
 

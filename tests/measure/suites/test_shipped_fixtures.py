@@ -10,9 +10,9 @@ import pytest
 from answering import right, text
 
 from stoker.domain.task import CLASSES
-from stoker.measure.canary_set import TINY
 from stoker.measure.suites import check as kinds
 from stoker.measure.suites import fixture, sandbox
+from stoker.measure.suites.canary_set import TINY
 from stoker.measure.suites.checkers import judge
 from stoker.measure.suites.sandbox import End
 

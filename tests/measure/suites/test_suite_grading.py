@@ -13,7 +13,9 @@ from stoker.domain.answer import Answer, Tokens
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Verdict
-from stoker.measure import stats
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.requests.timing import Timed
+from stoker.measure.statistics import stats
 from stoker.measure.suites import check as kinds
 from stoker.measure.suites import grade as grading
 from stoker.measure.suites.code import Broken
@@ -32,9 +34,7 @@ from stoker.measure.suites.grade import (
 )
 from stoker.measure.suites.left import Left
 from stoker.measure.suites.spoken import Grade
-from stoker.measure.talk import Heard, Talk
-from stoker.measure.timing import Timed
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 PRINT = Fingerprint("identity", "execution")

@@ -9,9 +9,9 @@ from tests.measure.gates.proving import MODELS, engine, needs_llama
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Verdict
+from stoker.measure.requests.talk import Talk
 from stoker.measure.suites import fixture
 from stoker.measure.suites.grade import asker, grades, rows
-from stoker.measure.talk import Talk
 
 pytestmark = needs_llama
 CHOSEN = ("math-short", "json-extract", "tool-use", "planning", "reasoning")

@@ -8,10 +8,10 @@ import pytest
 from bench.deciding import CODE, LOG, PROSE
 
 from stoker.domain.task import CLASSES, Outline
-from stoker.learned import classify
 from stoker.request.decide.asks import read
 from stoker.request.decide.between import MOST_ASKED
 from stoker.request.decide.between import between as found_between
+from stoker.routing.classifier import classify
 
 
 def between(text: str) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, MAX_TEXT, UNKNOWN, Outline, Source
-from stoker.learned import classifier, classify
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
 from stoker.request.decide.classify import MOST_PARTS, MOST_SYSTEMS, SIGNS
+from stoker.routing.classifier import classifier, classify
 
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."

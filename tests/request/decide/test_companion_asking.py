@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from stoker.domain.prompt import Text
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline, Source, Task
-from stoker.learned import classify
 from stoker.request.decide.asks import HEAD, TAIL, closely
 from stoker.request.decide.companion import (
     MEANINGS,
@@ -20,6 +19,7 @@ from stoker.request.decide.companion import (
     signs,
     unanswered,
 )
+from stoker.routing.classifier import classify
 
 FULL = Outline("x", tools=2, images=1, is_long=True, has_results=True, wants_json=True, wants_thinking=True, turns=3)
 UNSURE = Task("chat", Source.LEARNED, ("ask:plan", "sure:50%"), sure=0.5, risk=0.2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.task import CLASSES, HIGH_RISK, UNKNOWN, Outline, Task
-from stoker.learned import classifier, classify
 from stoker.request.decide.classify import MOST_TEXTS
 from stoker.request.decide.continuing import Continues, continues
 from stoker.request.decide.conversation import Own, starts_task
+from stoker.routing.classifier import classifier, classify
 
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
 PLAN = "Draft a migration plan for our Postgres cluster, with milestones and a rollback."

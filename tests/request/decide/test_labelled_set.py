@@ -10,8 +10,8 @@ from bench import classifier
 from bench.classifier import BLIND, BLIND2, BLIND3, HALVES, TASKS, learned, load, main, missed
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
-from stoker.learned import classify
-from stoker.measure.labelled import Labelled, Score, price, score
+from stoker.measure.suites.labelled import Labelled, Score, price, score
+from stoker.routing.classifier import classify
 
 ROWS = load()
 HELD_OUT = [row for row in ROWS if row.is_held_out]

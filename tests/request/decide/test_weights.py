@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from training.classifier import digest
 
 from stoker.domain.task import CLASSES, Outline
-from stoker.learned import packed
 from stoker.request.decide.asks import read
 from stoker.request.decide.features import affixes, features, form, named, pairs
 from stoker.request.decide.packed import Table, pack, table, unpack
 from stoker.request.decide.weights import SCALE, Weights, share_of
+from stoker.routing.classifier import packed
 
 SHIPPED = packed()
 ROWS = {name: {key: one.row(at) for at, key in enumerate(one.names)} for name, one in SHIPPED.tables.items()}

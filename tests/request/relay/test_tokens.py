@@ -14,7 +14,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay import tokens
 from stoker.request.relay.pool import Pool
-from stoker.testing.script import Script
+from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 

@@ -27,7 +27,9 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
-from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.prepare import BILLING, PASSES, Fit, Pass, names, prepare
 from stoker.request.translate.prepare import billing as billing_pass
 from stoker.request.translate.prepare import ids as ids_pass
@@ -37,8 +39,6 @@ from stoker.request.translate.prepare import results as results_pass
 from stoker.request.translate.prepare import system as system_pass
 from stoker.request.translate.prepare import thinking as thinking_pass
 from stoker.request.translate.prepare import user as user_pass
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import Traits, traits
 
 SIGNER = Signer((b"key",))
 CHAT = traits("vllm", Dialect.CHAT, cloud=False)

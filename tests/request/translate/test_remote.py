@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.remote import addresses, image_parts, inlined, may_hold, remote_in
 from stoker.request.translate.tidy import refuse_remote, tidy
-from stoker.request.translate.traits import Traits
 
 URL = "https://img.example/a.png?key=1"
 OTHER = "http://img.example/b.png"

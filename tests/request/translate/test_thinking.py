@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.prompt import Reasoning
-from stoker.request.translate.thinking import (
+from stoker.request.translate.neutral.thinking import (
     OURS,
     Signer,
     budget_of,

@@ -9,10 +9,10 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.prepare import BILLING
-from stoker.request.translate.thinking import Signer
 from stoker.request.translate.tidy import tidy
-from stoker.request.translate.traits import Traits, traits
 
 LOCAL = traits("vllm", Dialect.MESSAGES, cloud=False)
 CLOUD = traits("openai", Dialect.MESSAGES, cloud=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.traits import Traits, traits
 
 
 def test_an_engine_that_nobody_knows_is_a_local_one_without_specialities() -> None:

@@ -15,10 +15,10 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Prompt, Tool
 from stoker.request.codec.frames import ANSWERS
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import traits
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.translate import (
     PATHS,
     READ_ANSWER,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.request.translate import calls
-from stoker.request.translate.calls import (
+from stoker.request.translate.neutral import calls
+from stoker.request.translate.neutral.calls import (
     Balance,
     as_object,
     is_plain_start,
@@ -21,7 +21,7 @@ from stoker.request.translate.calls import (
     short_name,
     spelt_id,
 )
-from stoker.request.translate.corners import Losses
+from stoker.request.translate.neutral.corners import Losses
 
 ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 JSON = st.recursive(

@@ -11,11 +11,11 @@ import pytest
 from stoker.domain.answer import Answer, Closed, Event, Finished, Grew, Kind, Opened, Stop
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.sequence import Sequence
-from stoker.request.translate.thinking import Signer
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.sequence import Sequence
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.tidy import is_plain
-from stoker.request.translate.traits import Traits
 from stoker.request.translate.translate import AnswerTranslator, read_prompt, write_prompt
 from stoker.request.translate.watched import Watched
 

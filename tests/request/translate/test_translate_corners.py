@@ -13,9 +13,9 @@ import stoker
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import SETTINGS, Prompt, Role, Text, Turn
-from stoker.request.translate.corners import KEPT, LOST, Losses
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import Traits
+from stoker.request.translate.neutral.corners import KEPT, LOST, Losses
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.translate import WRITE_PROMPT, write_prompt
 
 SOURCES = sorted(Path(stoker.__file__).parent.rglob("*.py"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ClientError
-from stoker.request.translate.json_text import Raw, is_json, is_there, loose, shaped
+from stoker.request.translate.neutral.json_text import Raw, is_json, is_there, loose, shaped
 
 
 class Shape(msgspec.Struct):

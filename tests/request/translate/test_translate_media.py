@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Document, Image
-from stoker.request.translate import media
+from stoker.request.translate.neutral import media
 
 BYTES = {
     "image/png": b"\x89PNG\r\n\x1a\n",

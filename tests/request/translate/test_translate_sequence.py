@@ -25,7 +25,7 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.errors import UpstreamError
-from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.neutral.sequence import Sequence
 
 
 def told(*events: Event) -> list[str]:
@@ -147,7 +147,7 @@ def test_waiting_costs_the_same_for_each_block(monkeypatch: pytest.MonkeyPatch) 
         def __iter__(self) -> Any:
             raise AssertionError("looked through")
 
-    monkeypatch.setattr("stoker.request.translate.sequence.OrderedDict", Watched)
+    monkeypatch.setattr("stoker.request.translate.neutral.sequence.OrderedDict", Watched)
     count = 2000
     out = told(*(opened(at) for at in range(count)), Finished(Stop.END))
     assert out[-2] == f"-{count - 1}"

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from stoker.cli.failure import UsageError
-from stoker.measure.presets import Preset
-from stoker.measure.prompts import Mode
-from stoker.measure.replay import Arrival, BadTrace, read
+from stoker.cli.console.failure import UsageError
+from stoker.measure.load.presets import Preset
+from stoker.measure.load.prompts import Mode
+from stoker.measure.load.replay import Arrival, BadTrace, read
 
 T = TypeVar("T")
 

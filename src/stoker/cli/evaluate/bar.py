@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from stoker.cli import figures, terminal
+from stoker.cli.console import figures, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress

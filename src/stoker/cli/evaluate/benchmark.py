@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import options, terminal
-from stoker.cli.failure import FAILED, Refused, UsageError
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED, Refused, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.subject import Found
     from stoker.domain.run import Run
-    from stoker.measure.presets import Plan, Wanted
+    from stoker.measure.load.presets import Plan, Wanted
 
 
 def benchmark(
@@ -64,8 +64,9 @@ def benchmark(
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
     from stoker.cli.evaluate import asked, shown, subject
     from stoker.cli.evaluate.kept import keep
-    from stoker.measure import artifact, presets
-    from stoker.measure.lock import sole
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.load import presets
+    from stoker.measure.load.lock import sole
 
     if replay is not None and (concurrency is not None or rate is not None):
         raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
@@ -105,7 +106,7 @@ def benchmark(
     else:
         shown.show(runs)
     if earlier is not None:
-        from stoker.measure.compare import compare
+        from stoker.measure.load.compare import compare
 
         comparison = compare(earlier, runs[0])
         if not json:
@@ -113,7 +114,7 @@ def benchmark(
     else:
         comparison = None
     if html is not None:
-        from stoker.measure.report import page
+        from stoker.measure.load.report import page
 
         try:
             html.write_text(page(runs, comparison), encoding="utf-8")
@@ -132,9 +133,9 @@ def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], qui
 
     from stoker.cli.evaluate.bar import Bar
     from stoker.cli.evaluate.machine import facts, is_short_of_memory, load
-    from stoker.measure.bench import Bench, Watch
-    from stoker.measure.prompts import TooShort
-    from stoker.measure.result import run_of
+    from stoker.measure.load.bench import Bench, Watch
+    from stoker.measure.load.prompts import TooShort
+    from stoker.measure.load.result import run_of
 
     machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import FAILED, UsageError
-from stoker.cli.place import Place, find_place
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
@@ -145,7 +145,7 @@ def _measure(
 ) -> list[Row]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
     from stoker.cli.evaluate.known import within
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
     from stoker.measure.suites import grade
 
     with place.control() as control:
@@ -188,10 +188,10 @@ def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet:
     import asyncio
 
     from stoker.cli.evaluate.bar import Bar
+    from stoker.measure.requests.talk import Talk
     from stoker.measure.suites import grade
     from stoker.measure.suites.fixture import by_class
     from stoker.measure.suites.left import Left
-    from stoker.measure.talk import Talk
 
     left = Left({name: len(own) for name, own in by_class(fixtures).items()})
     last = time.monotonic()
@@ -278,7 +278,7 @@ def _keep_run(
 
 def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
     from stoker.domain.task import CLASSES
-    from stoker.measure.stats import wilson
+    from stoker.measure.statistics.stats import wilson
 
     cells = [
         (row.task_class, row.verdict.value, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",

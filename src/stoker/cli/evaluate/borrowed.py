@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from stoker.cli import terminal
-from stoker.cli.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console import terminal
+from stoker.cli.console.failure import NotRunning, Refused, Unreadable
 
 if TYPE_CHECKING:
-    from stoker.cli.place import Place
+    from stoker.cli.console.place import Place
     from stoker.domain.serve import Serve
 
 

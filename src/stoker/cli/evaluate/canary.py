@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import FAILED, UsageError
-from stoker.cli.results import result_ids
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.evaluate.results import result_ids
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from stoker.cli.evaluate.known import Known
     from stoker.domain.run import Run
-    from stoker.measure.canary import Asker, Progress
-    from stoker.measure.canary_set import Question
+    from stoker.measure.suites.canary import Asker, Progress
+    from stoker.measure.suites.canary_set import Question
 
 _T = TypeVar("_T")
 Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
@@ -43,8 +43,8 @@ def canary(
 ) -> None:
     """Ask the fixed questions, and compare with a baseline. Exit 1 if the model changed."""
     from stoker.cli.evaluate import known
-    from stoker.measure.canary_set import questions
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
+    from stoker.measure.suites.canary_set import questions
 
     if record and baseline is not None:
         raise UsageError("--record makes a baseline, --baseline compares with one: give one of them")
@@ -60,8 +60,8 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
     from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Finding, Kind, Outcome
-    from stoker.measure import canary as measure
-    from stoker.measure.canary_set import digest
+    from stoker.measure.suites import canary as measure
+    from stoker.measure.suites.canary_set import digest
 
     began = time.time()
     kept = told.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
@@ -95,8 +95,8 @@ def compared(found: Known, chosen: Sequence[Question], wanted: str | None, unkno
     from stoker.cli.evaluate.drifting import feed
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind
-    from stoker.measure import canary as measure
-    from stoker.measure.canary_set import digest
+    from stoker.measure.suites import canary as measure
+    from stoker.measure.suites.canary_set import digest
 
     began = time.time()
     against = baseline_of(found, wanted)
@@ -152,8 +152,8 @@ def record_command(found: Known) -> str:
 
 
 async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:
-    from stoker.measure.canary import Asker
-    from stoker.measure.talk import Talk
+    from stoker.measure.requests.talk import Talk
+    from stoker.measure.suites.canary import Asker
 
     talk = Talk(found.target)
     try:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import FAILED, Refused, UsageError
-from stoker.cli.place import Place, find_place
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
     from stoker.domain.routing import Companion
-    from stoker.measure.companion import Kept, Proof
-    from stoker.measure.labelled import Score
+    from stoker.measure.suites.companion import Kept, Proof
+    from stoker.measure.suites.labelled import Score
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
@@ -77,8 +77,8 @@ def _settings(place: Place, serve: str | None) -> Companion:
 def _measured(place: Place, name: str, settings: Companion, fresh: bool, quiet: bool) -> Proof:
     from stoker.cli.evaluate.known import within
     from stoker.domain.task import HIGH_RISK
-    from stoker.measure import companion as proofs
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
+    from stoker.measure.suites import companion as proofs
 
     known = within(place, name)
     router = None if place.settings is None else place.settings.router
@@ -92,8 +92,8 @@ def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
     from stoker.cli.evaluate.bar import Bar
     from stoker.cli.evaluate.told import run
     from stoker.domain.run import Fingerprint
-    from stoker.measure import companion as proofs
-    from stoker.measure.labelled import held_out
+    from stoker.measure.suites import companion as proofs
+    from stoker.measure.suites.labelled import held_out
 
     serve = known.serve
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
@@ -121,13 +121,13 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
     import secrets
     from functools import partial
 
-    from stoker.asker import Asker
     from stoker.domain.errors import StokerError
-    from stoker.measure.companion import Said
+    from stoker.exchange.formatter import Speech
+    from stoker.exchange.internal_client import Asker
+    from stoker.measure.suites.companion import Said
     from stoker.request.decide.companion import asked, said
     from stoker.request.relay.pool import Pool
-    from stoker.request.translate.thinking import Signer
-    from stoker.speech import Speech
+    from stoker.request.translate.neutral.thinking import Signer
 
     pool, began, misses = Pool(), time.perf_counter(), 0
     asker = Asker(pool, Speech(Signer((secrets.token_bytes(32),)), time.time))

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.cli import options, terminal
-from stoker.cli.failure import NotRunning, Refused, UsageError
-from stoker.cli.place import Place, find_place
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import NotRunning, Refused, UsageError
+from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
     from stoker.domain.run import Kind, Run
     from stoker.domain.tier import Cost
-    from stoker.measure.models import Comparison, Side
+    from stoker.measure.suites.models import Comparison, Side
 
 _LOOKED_AT = 50
 _Model = Annotated[
@@ -46,8 +46,8 @@ def compare(
     What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
     Ctrl-C keeps what was measured.
     """
-    from stoker.measure import models
-    from stoker.measure.models_page import page
+    from stoker.measure.suites import models
+    from stoker.measure.suites.models_page import page
 
     place = find_place(config, state)
     names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
@@ -164,7 +164,7 @@ def _side(
     suites: Path | None, notes: list[str], quiet: bool,
 ) -> Side:  # fmt: skip
     from stoker.domain.run import Kind
-    from stoker.measure.models import SPEED, Side
+    from stoker.measure.suites.models import SPEED, Side
     from stoker.measure.suites.whole import graded_in
 
     asked = _kept(place, serve, Kind.BOOTSTRAP, known)
@@ -210,7 +210,7 @@ def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list
     """With what was missing of the suites, measured now."""
     from stoker.cli.evaluate import suite
     from stoker.domain.task import CLASSES
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
     from stoker.measure.suites.whole import complete, graded_in
 
     router = known.place.settings.router if known.place.settings is not None else None
@@ -228,8 +228,8 @@ def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list
 def _timed(known: Known, quiet: bool) -> Run:
     from stoker.cli.evaluate import benchmark, subject
     from stoker.cli.evaluate.kept import keep
-    from stoker.measure import presets
-    from stoker.measure.lock import sole
+    from stoker.measure.load import presets
+    from stoker.measure.load.lock import sole
 
     ways = subject.ways(known)
     wanted = presets.Wanted(concurrency=(1, 4), quick=True, requests=10)
@@ -290,8 +290,8 @@ def _rate(rate: Any) -> dict[str, Any]:
 
 def _show(found: Comparison, notes: Sequence[str]) -> None:
     from stoker.cli.evaluate.shown import milliseconds, rate
-    from stoker.measure.models import UNITS, points
-    from stoker.measure.models_page import cost, size
+    from stoker.measure.suites.models import UNITS, points
+    from stoker.measure.suites.models_page import cost, size
 
     a, b = found.a, found.b
     if found.classes:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import FAILED, NotRunning, UsageError
-from stoker.cli.place import Place, find_place
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, NotRunning, UsageError
+from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
-    from stoker.measure.context import Start, Started, Trial
-    from stoker.measure.fingerprint import Told
+    from stoker.measure.artifacts.fingerprint import Told
+    from stoker.measure.load.context import Start, Started, Trial
 
 _LARGEST = 131_072
 
@@ -38,7 +38,7 @@ def context(
 ) -> None:
     """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
 
     place = find_place(config, state)
     if place.settings is None:
@@ -102,9 +102,9 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
     from stoker.cli.evaluate import told
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome, Subject
-    from stoker.measure import context as measure
-    from stoker.measure.context import Trial
-    from stoker.measure.fingerprint import Told
+    from stoker.measure.artifacts.fingerprint import Told
+    from stoker.measure.load import context as measure
+    from stoker.measure.load.context import Trial
 
     began, trials, seen = time.time(), list[Trial](), list[Told]()
     outcome = Outcome.FAILED
@@ -138,8 +138,8 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
 
 def _mark(place: Place, name: str, told: Told) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
-    from stoker.identify import packages
-    from stoker.measure import fingerprint as marks
+    from stoker.measure.artifacts import fingerprint as marks
+    from stoker.quality.identify import packages
 
     serve = place.serve(name)
     digests = marks.Digests(place.state).of(marks.files(serve))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from stoker.cli import terminal
+from stoker.cli.console import terminal
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
@@ -16,8 +16,8 @@ def feed(found: Known, verdicts: Iterable[bool]) -> None:
     import msgspec
 
     from stoker.cli.evaluate.known import typed
-    from stoker.measure import artifact
-    from stoker.measure.drift import Drift, Level
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.statistics.drift import Drift, Level
 
     path = found.state / "drift.json"
     drift = Drift()

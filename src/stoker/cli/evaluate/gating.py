@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli import terminal
-from stoker.cli.failure import UsageError
+from stoker.cli.console import terminal
+from stoker.cli.console.failure import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
@@ -39,7 +39,7 @@ class Judging:
     @property
     def unknown_identity(self) -> list[str]:
         """Parts of its identity that nobody knows."""
-        from stoker.measure.fingerprint import IDENTITY
+        from stoker.measure.artifacts.fingerprint import IDENTITY
 
         mark = self.found.subject.fingerprint
         return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
@@ -81,8 +81,8 @@ def judging_of(found: Known, alias: str | None, name: str | None, suites: Path |
 def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind, str]:
     """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
     from stoker.measure import gate as judged
-    from stoker.measure.canary import Refusal
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
+    from stoker.measure.suites.canary import Refusal
 
     found = judging.found
     told: dict[Kind, str] = {}
@@ -260,7 +260,7 @@ def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> 
 
     found = judging.found
     if kind.value == "canary":
-        from stoker.measure.canary_set import questions
+        from stoker.measure.suites.canary_set import questions
 
         chosen = questions(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
@@ -268,8 +268,8 @@ def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> 
         return _suites(judging, json)
     ways = subject.ways(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight import Options
-        from stoker.measure.preflight import chosen as gates
+        from stoker.measure.gates.preflight import Options
+        from stoker.measure.gates.preflight import chosen as gates
 
         with preflight.live_line(len(gates(())), json) as tell:
             run = preflight.measure(ways, Options(), tell)
@@ -284,7 +284,8 @@ def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> 
 def _benchmark(ways: Found, conditions: Sequence[Condition], json: bool) -> Run:
     """The steps that the conditions name, with as many requests as their figures take."""
     from stoker.cli.evaluate import benchmark, shown
-    from stoker.measure import gate_needs, presets
+    from stoker.measure import gate_needs
+    from stoker.measure.load import presets
 
     wanted = presets.Wanted(quick=True, repeats=1)
     size = presets.sizes(wanted, ways.context)

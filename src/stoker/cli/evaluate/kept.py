@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from stoker.cli import terminal
+from stoker.cli.console import terminal
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
 
@@ -24,7 +24,7 @@ def made(
 ) -> Run:
     """The artifact. `began`: Unix time."""
     from stoker.cli.evaluate import machine
-    from stoker.measure import artifact
+    from stoker.measure.artifacts import artifact
 
     return Run(
         id=run_id or artifact.new_id(kind, subject.serve, began),
@@ -43,7 +43,7 @@ def made(
 
 def keep(run: Run, state: Path) -> Path:
     """Write it down. If the disk does not take it, it is printed whole on stderr, and the StokerError says why."""
-    from stoker.measure import artifact
+    from stoker.measure.artifacts import artifact
     from stoker.store.results import Results
 
     try:

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
+from stoker.cli.console.place import Place, find_place
 from stoker.cli.evaluate.admission import KEY, admission
-from stoker.cli.failure import NotRunning, UsageError, unknown_serve
-from stoker.cli.place import Place, find_place
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import http
-from stoker.measure.server import Server
+from stoker.measure.requests.server import Server
 
 if TYPE_CHECKING:
-    from stoker.cli.answers import ServeStatus, Status
+    from stoker.cli.console.answers import ServeStatus, Status
 
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -124,7 +124,7 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
 
 def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
-    from stoker.identify import NoEntry, identify
+    from stoker.quality.identify import NoEntry, identify
 
     address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{serve.name}", target.key)
     try:

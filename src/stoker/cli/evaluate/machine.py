@@ -6,8 +6,8 @@ import os
 
 import psutil
 
-from stoker.cli import discover
-from stoker.measure.machine import machine
+from stoker.cli.machine import discover
+from stoker.measure.artifacts.machine import machine
 
 
 def facts() -> dict[str, object]:

@@ -10,8 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.cli.failure import UsageError
-from stoker.cli.ports import free_port
+from stoker.cli.console.failure import UsageError
+from stoker.cli.machine.ports import free_port
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
@@ -19,9 +19,9 @@ from stoker.fleet.engines import http
 from stoker.fleet.engines.last_words import last_words, redact
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
-from stoker.fleet.environment import child_environment
-from stoker.identify import ask
-from stoker.measure.context import NotStarted, Started
+from stoker.fleet.process.environment import child_environment
+from stoker.measure.load.context import NotStarted, Started
+from stoker.quality.identify import ask
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
@@ -112,7 +112,7 @@ class OwnEngine:
 
 def _open_pages(serve: Serve) -> set[str]:
     """What the front door lets through: so that it says the same of itself here as when it serves."""
-    from stoker.front import UPSTREAM
+    from stoker.gateway.front import UPSTREAM
 
     return {page for method, page in UPSTREAM.get(serve.engine, {}) if method == "GET"}
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import UsageError
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import UsageError
 
 if TYPE_CHECKING:
     from stoker.measure.suites.fixture import Fixture
@@ -95,8 +95,8 @@ def _written(
     import asyncio
 
     from stoker.cli.evaluate.known import find
+    from stoker.measure.requests.talk import Talk
     from stoker.measure.suites import fixture, grade, planning
-    from stoker.measure.talk import Talk
 
     known = find(serve, config, state)
     own = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))

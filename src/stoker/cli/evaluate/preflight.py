@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import options, terminal
-from stoker.cli.failure import FAILED, NotRunning, UsageError
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED, NotRunning, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.subject import Found
     from stoker.domain.run import Run
-    from stoker.measure.preflight import Options, Tell
+    from stoker.measure.gates.preflight import Options, Tell
 
 
 def preflight(
@@ -40,9 +40,9 @@ def preflight(
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
     from stoker.cli.evaluate.kept import keep
-    from stoker.measure import artifact
-    from stoker.measure.lock import sole
-    from stoker.measure.preflight import Options, chosen, recorded
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.gates.preflight import Options, chosen, recorded
+    from stoker.measure.load.lock import sole
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
@@ -96,8 +96,8 @@ def measure(found: Found, wanted: Options, tell: Tell) -> Run:
     import asyncio
 
     from stoker.cli.evaluate.machine import facts
-    from stoker.measure import artifact
-    from stoker.measure import preflight as measured
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.gates import preflight as measured
 
     server, machine = found.servers[0], facts()
     try:

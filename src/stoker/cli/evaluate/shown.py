@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stoker.cli import figures, terminal
+from stoker.cli.console import figures, terminal
 from stoker.domain.run import Finding, Number, Outcome, Run
-from stoker.measure.compare import Cell, Comparison
-from stoker.measure.figures import summary
+from stoker.measure.load.compare import Cell, Comparison
+from stoker.measure.load.figures import summary
 
 COLUMNS = (
     "STEP", "REQUESTS", "OUT TOK/S", "SPREAD", "REQ/S", "TTFT P50", "P95", "MAX", "TPOT P50", "P95", "TOK/S EACH",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import options, terminal
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drifting import feed
-from stoker.cli.failure import FAILED, Refused, UsageError
 from stoker.domain.errors import StokerError
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from stoker.cli.evaluate.known import Known
     from stoker.domain.run import Run
-    from stoker.measure.canary import Anomaly
-    from stoker.measure.soak import Decoded, Record
-    from stoker.measure.talk import Talk
+    from stoker.measure.load.soak import Decoded, Record
+    from stoker.measure.requests.talk import Talk
+    from stoker.measure.suites.canary import Anomaly
 
 
 def soak(
@@ -37,7 +37,7 @@ def soak(
 ) -> None:
     """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps what there is; --resume goes on."""
     from stoker.cli.evaluate import known
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
 
     span = options.duration(length, "--for") or 0.0, options.duration(every, "--every") or 0.0
     if min(span) <= 0:
@@ -55,10 +55,11 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
 
     from stoker.cli.evaluate import told
     from stoker.domain.run import Kind
-    from stoker.measure import artifact, canary
-    from stoker.measure.canary_set import digest, questions
-    from stoker.measure.soak import Record
-    from stoker.measure.talk import Talk
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.load.soak import Record
+    from stoker.measure.requests.talk import Talk
+    from stoker.measure.suites import canary
+    from stoker.measure.suites.canary_set import digest, questions
 
     if path.exists():
         terminal.note(f"stoker: a soak that broke off is given up; {path} had it (--resume would have gone on)")
@@ -92,8 +93,8 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
 def _resumed(path: Path, found: Known) -> Record:
     import msgspec
 
-    from stoker.measure.fingerprint import difference
-    from stoker.measure.soak import Record
+    from stoker.measure.artifacts.fingerprint import difference
+    from stoker.measure.load.soak import Record
 
     try:
         record = msgspec.json.decode(path.read_bytes(), type=Record)
@@ -114,9 +115,9 @@ class _Work:
     def __init__(self, found: Known, record: Record, talk: Talk) -> None:
         import msgspec
 
-        from stoker.measure.canary import Asker, Baseline
-        from stoker.measure.canary_set import questions
-        from stoker.measure.decode import Decoding
+        from stoker.measure.load.decode import Decoding
+        from stoker.measure.suites.canary import Asker, Baseline
+        from stoker.measure.suites.canary_set import questions
 
         self._found = found
         self._chosen = questions(found.subject.fingerprint.parts.get("model", ""))
@@ -128,7 +129,7 @@ class _Work:
     async def canary(self) -> tuple[int, list[Anomaly]]:
         import asyncio
 
-        from stoker.measure import canary
+        from stoker.measure.suites import canary
 
         checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
         mismatched = {anomaly.name for anomaly in checked.anomalies}
@@ -151,9 +152,9 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     from stoker.cli.evaluate.kept import keep, made
     from stoker.cli.evaluate.known import typed
     from stoker.domain.run import Kind
-    from stoker.measure import soak as measure
-    from stoker.measure.soak import Soak, SystemTimes
-    from stoker.measure.talk import Talk
+    from stoker.measure.load import soak as measure
+    from stoker.measure.load.soak import Soak, SystemTimes
+    from stoker.measure.requests.talk import Talk
 
     async def work() -> None:
         talk = Talk(found.target)
@@ -190,7 +191,7 @@ def _writer(path: Path) -> Callable[[Record], None]:
     """A disk that is full stops no soak: what is in memory goes into the run at its end."""
     import msgspec
 
-    from stoker.measure import artifact
+    from stoker.measure.artifacts import artifact
 
     is_ailing = False
 
@@ -211,7 +212,7 @@ def _writer(path: Path) -> Callable[[Record], None]:
 def _show(run: Run, record: Record, json: bool) -> None:
     from stoker.cli.evaluate.kept import document
     from stoker.domain.run import Outcome
-    from stoker.measure.soak import summary, timeline
+    from stoker.measure.load.soak import summary, timeline
 
     if json:
         terminal.emit({**_dict(document(run)), "timeline": timeline(record)})

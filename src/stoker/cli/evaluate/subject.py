@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.console.failure import UsageError
+from stoker.cli.console.place import Place, find_place
 from stoker.cli.evaluate.known import Known, within
-from stoker.cli.failure import UsageError
-from stoker.cli.place import Place, find_place
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
-from stoker.measure.server import Model, Server, at_url, models
+from stoker.measure.requests.server import Model, Server, at_url, models
 
 if TYPE_CHECKING:
-    from stoker.cli.answers import ServeStatus
+    from stoker.cli.console.answers import ServeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def _engine(serve: ServeStatus, place: Place) -> tuple[Server | None, str]:
 def _engine_key(serve: ServeStatus, place: Place) -> str | None:
     import msgspec
 
-    from stoker.fleet.records import Record
-    from stoker.fleet.signing import Signer
+    from stoker.fleet.process.records import Record
+    from stoker.fleet.process.signing import Signer
     from stoker.store.state import StateDir
 
     path = StateDir(place.state).serves_path / f"{serve.name}.json"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.failure import UsageError
+from stoker.cli.console.failure import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.known import Known
@@ -61,11 +61,11 @@ def measure(known: Known, fixtures: Sequence[Fixture], done: Sequence[Graded], q
     from stoker.cli.evaluate.bar import Bar
     from stoker.cli.evaluate.kept import keep, made
     from stoker.domain.run import Kind, Outcome
-    from stoker.measure import stats
+    from stoker.measure.requests.talk import Talk
+    from stoker.measure.statistics import stats
     from stoker.measure.suites import grade, whole
     from stoker.measure.suites.fixture import by_class
     from stoker.measure.suites.left import Left
-    from stoker.measure.talk import Talk
 
     left = Left({name: len(own) for name, own in by_class(fixtures).items()})
     graded: list[Graded] = []

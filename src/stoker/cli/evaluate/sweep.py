@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli import figures, options, terminal
-from stoker.cli.failure import FAILED, Refused, UsageError
-from stoker.cli.place import Place, find_place
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.cli.evaluate.variants import Load
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
-    from stoker.measure.sweep import Goal, Row
+    from stoker.measure.load.sweep import Goal, Row
 
 _MOST_CLIENTS = 64
 _SEEN = 80
@@ -25,7 +25,7 @@ _SEEN = 80
 
 def keys(incomplete: str) -> list[str]:
     """What may vary."""
-    from stoker.measure.sweep import KEYS
+    from stoker.measure.load.sweep import KEYS
 
     return [f"{key}=" for key in KEYS if key.startswith(incomplete)]
 
@@ -63,7 +63,7 @@ def sweep(
     from stoker.cli.evaluate.context import serve_there
     from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.cli.evaluate.variants import Load
-    from stoker.measure.lock import sole
+    from stoker.measure.load.lock import sole
 
     place = find_place(config, state)
     if place.settings is None:
@@ -119,7 +119,7 @@ async def _variants(
 
 
 def _goal(text: str) -> Goal:
-    from stoker.measure.sweep import Goal
+    from stoker.measure.load.sweep import Goal
 
     try:
         return Goal(text)
@@ -131,7 +131,7 @@ def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.kept import made
     from stoker.domain.run import Kind, Outcome, Subject
-    from stoker.measure import sweep
+    from stoker.measure.load import sweep
 
     try:
         varied = sweep.variations(vary or [])
@@ -147,8 +147,9 @@ def _resumed(place: Place, name: str, serve: Serve, mark: Fingerprint, vary: lis
     """Raises UsageError for a file that is no sweep of this serve, Refused if the serve is another one by now."""
     import msgspec
 
-    from stoker.measure import artifact, sweep
-    from stoker.measure.fingerprint import difference
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.artifacts.fingerprint import difference
+    from stoker.measure.load import sweep
 
     if vary:
         raise UsageError("--resume goes on with the variants of its file: leave --vary out")
@@ -172,8 +173,8 @@ def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
 
 def _fingerprint(place: Place, name: str) -> Fingerprint:
     """Of the serve as it is configured."""
-    from stoker.identify import packages
-    from stoker.measure import fingerprint as marks
+    from stoker.measure.artifacts import fingerprint as marks
+    from stoker.quality.identify import packages
 
     serve = place.serve(name)
     return marks.fingerprint(serve, marks.Told(), marks.Digests(place.state).of(marks.files(serve)), packages(serve))
@@ -182,7 +183,8 @@ def _fingerprint(place: Place, name: str) -> Fingerprint:
 def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
     """Written whole or not at all."""
     from stoker.cli.evaluate.kept import keep
-    from stoker.measure import artifact, sweep
+    from stoker.measure.artifacts import artifact
+    from stoker.measure.load import sweep
 
     leader = sweep.best(rows, goal)
     run.findings, run.outcome = sweep.findings(rows), sweep.outcome_of(rows)
@@ -210,7 +212,7 @@ def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
     import msgspec
 
     from stoker.cli.evaluate.shown import milliseconds, rate
-    from stoker.measure import sweep
+    from stoker.measure.load import sweep
 
     leader, aim = sweep.best(rows, goal), sweep.AIMS[goal]
     if json:

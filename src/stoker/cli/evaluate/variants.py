@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from stoker.domain.errors import UpstreamError
 from stoker.fleet.engines.plan import problems, unsupported
-from stoker.measure.bench import Bench
-from stoker.measure.context import NotStarted, Started
-from stoker.measure.presets import Plan, Wanted, rung, sizes
-from stoker.measure.prompts import Mode, TooShort
-from stoker.measure.result import run_of
-from stoker.measure.server import Server
-from stoker.measure.sweep import Failure, Row, applied
+from stoker.measure.load.bench import Bench
+from stoker.measure.load.context import NotStarted, Started
+from stoker.measure.load.presets import Plan, Wanted, rung, sizes
+from stoker.measure.load.prompts import Mode, TooShort
+from stoker.measure.load.result import run_of
+from stoker.measure.load.sweep import Failure, Row, applied
+from stoker.measure.requests.server import Server
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -69,7 +69,7 @@ async def run(row: Row, serve: Serve, engine: OwnEngine, load: Load, subject: Su
 
 
 async def _measure(row: Row, started: Started, variant: Serve, load: Load, subject: Subject) -> None:
-    from stoker.measure.preflight import Options, preflight
+    from stoker.measure.gates.preflight import Options, preflight
 
     server = Server("direct", started.target)
     async with asyncio.TaskGroup() as group:  # a preflight ends in order when it is cancelled, and we want to know

@@ -29,8 +29,8 @@ from stoker.fleet.conversations.stay import Run, SequenceStay, unreachable
 from stoker.fleet.conversations.store import Saved, Store
 from stoker.fleet.conversations.verbs import Refused, Unanswered
 from stoker.fleet.engines.http import Address
-from stoker.fleet.fingerprint import fingerprint
-from stoker.fleet.signing import Signer
+from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.signing import Signer
 from stoker.fleet.warm.files import weights_of
 
 VERB_LIMIT = 30.0

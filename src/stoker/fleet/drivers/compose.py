@@ -21,7 +21,6 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet import identity
 from stoker.fleet.drivers import up as ups
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
 from stoker.fleet.drivers.containers import (
@@ -40,11 +39,12 @@ from stoker.fleet.drivers.inspection import Inspector, Look
 from stoker.fleet.drivers.made import MadeFiles
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.last_words import redact
-from stoker.fleet.environment import is_secret
-from stoker.fleet.keys import Keys
-from stoker.fleet.logs import log_path, open_log, rotate_if_full
-from stoker.fleet.ports import port_problem
-from stoker.fleet.records import Record
+from stoker.fleet.process import identity
+from stoker.fleet.process.environment import is_secret
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
+from stoker.fleet.process.ports import port_problem
+from stoker.fleet.process.records import Record
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0

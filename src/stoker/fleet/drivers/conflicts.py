@@ -12,7 +12,7 @@ from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.child import Result, run
 from stoker.fleet.drivers.containers import HOLDS, STEPS
 from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault, last_line
-from stoker.fleet.environment import child_environment
+from stoker.fleet.process.environment import child_environment
 
 STOP_LIMIT = 120.0
 """Seconds that systemd has to stop a unit."""

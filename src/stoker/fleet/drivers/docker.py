@@ -14,7 +14,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.child import Result, run
 from stoker.fleet.drivers.containers import Container, State, parse
-from stoker.fleet.environment import child_environment
+from stoker.fleet.process.environment import child_environment
 
 ASK_LIMIT = 10.0
 """Seconds for what only asks, or only says something."""

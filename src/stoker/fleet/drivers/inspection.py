@@ -13,7 +13,7 @@ from stoker.fleet.drivers.containers import TABLE, Action, Container, Drift, Sta
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
 from stoker.fleet.drivers.made import MadeFiles
 from stoker.fleet.engines.launch import find_command
-from stoker.fleet.keys import Keys
+from stoker.fleet.process.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)

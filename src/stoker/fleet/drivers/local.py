@@ -17,18 +17,18 @@ import psutil
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet import identity
 from stoker.fleet.drivers import group
 from stoker.fleet.drivers.process import LocalProcess, spawn
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.last_words import redact
 from stoker.fleet.engines.launch import Launch, Place
 from stoker.fleet.engines.plan import plan
-from stoker.fleet.environment import child_environment
-from stoker.fleet.keys import Keys
-from stoker.fleet.logs import log_path, open_log, rotate_if_full
-from stoker.fleet.ports import free_port
-from stoker.fleet.records import Record
+from stoker.fleet.process import identity
+from stoker.fleet.process.environment import child_environment
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
+from stoker.fleet.process.ports import free_port
+from stoker.fleet.process.records import Record
 
 _SWEEP_LIMIT = 5.0
 _LOOK = 0.02

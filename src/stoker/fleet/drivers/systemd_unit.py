@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers import unit_states
 from stoker.fleet.drivers.ending import UNKILLABLE_AFTER, Ending, finish
-from stoker.fleet.drivers.systemctl import Systemctl, SystemdFailed
-from stoker.fleet.drivers.unit_states import Seen
 from stoker.fleet.drivers.watch import ExitWatch
+from stoker.fleet.systemd import unit_states
+from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
+from stoker.fleet.systemd.unit_states import Seen
 
 LOOK = 0.02
 """Seconds between two looks at a unit whose main process has just ended."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.http import Address
-from stoker.fleet.records import Record
+from stoker.fleet.process.records import Record
 
 
 @dataclass(frozen=True, slots=True)

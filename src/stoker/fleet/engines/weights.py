@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from stoker.domain.serve import Serve
-from stoker.fleet.parts import parts
+from stoker.fleet.weights.parts import parts
 
 _MAGIC = b"GGUF"
 _POINTER = b"version https://git-lfs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.fleet.memory import drm
-from stoker.fleet.memory.probe import Accounting, Device
+from stoker.fleet.memory.device import Accounting, Device
 
 SMALLEST = 2 * 2**30
 """Bytes below which it is graphics inside a processor: no place for a model of its own."""

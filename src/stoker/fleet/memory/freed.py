@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from stoker.domain.protocols import Clock
-from stoker.fleet.memory.probe import Accounting, Probe
+from stoker.fleet.memory.device import Accounting, Probe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 SETTLED = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.fleet.memory import drm
-from stoker.fleet.memory.probe import Accounting, Device
+from stoker.fleet.memory.device import Accounting, Device
 
 _INSIDE_THE_PROCESSOR = "0000:00:02.0"
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stoker.domain.serve import Slot
-from stoker.fleet.memory.probe import Accounting, Device
+from stoker.fleet.memory.device import Accounting, Device
 
 AIM = 0.95
 """Share of a device's memory that is given out: the rest is for the driver and for fragments. Aimed at: 90 to 95 %."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stoker.fleet.memory import host
+from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.ledger import Source, Weight
-from stoker.fleet.memory.probe import Accounting, Device
 
 _SOURCES = {"nvidia": Source.NVML, "amd": Source.FDINFO, "intel": Source.FDINFO}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.memory.probe import Accounting, Device
+from stoker.fleet.memory.device import Accounting, Device
 
 INITIAL_NAMESPACE = "pid:[4026531836]"
 """The kernel's fixed number of the namespace that NVML's process numbers belong to."""

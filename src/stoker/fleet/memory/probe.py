@@ -1,51 +1,13 @@
-"""What an accelerator back end answers, and the one probe that asks them all."""
+"""The one probe that asks every vendor's back end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
 
-Accounting = Mapping[int, Mapping[str, int | None]]
-"""Process number -> device uuid -> bytes; None: it holds some, and nobody says how much."""
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """One accelerator with memory of its own. Bytes; None is unknown."""
-
-    index: int
-    """In PCI order among its vendor's."""
-    uuid: str
-    name: str
-    vendor: str
-    """`nvidia`, `amd` or `intel`."""
-    total: int | None = None
-    free: int | None = None
-    arch: str | None = None
-    """NVIDIA: compute capability (`8.9`). AMD: `gfx1100`."""
-    driver: str | None = None
-
-    def is_named(self, word: str) -> bool:
-        """Whether a slot's `devices` entry means this one: its index or its uuid."""
-        return word in (str(self.index), self.uuid)
-
-
-class Probe(Protocol):
-    """One vendor's devices. Calls take milliseconds and may block when a driver hangs: keep them off the event loop."""
-
-    @property
-    def source(self) -> str:
-        """How its figures are named: `NVML`, `fdinfo`."""
-
-    def devices(self) -> list[Device]:
-        """Empty if there is none, or if it cannot be asked; `notes` says why."""
-
-    def by_process(self) -> Accounting | None:
-        """What each process holds. None: this machine does not tell."""
-
-    def notes(self) -> list[str]:
-        """Why something that may be there is not shown, one sentence each, with the next step."""
+from stoker.fleet.memory.amd import Amd
+from stoker.fleet.memory.device import Accounting, Device, Probe
+from stoker.fleet.memory.intel import Intel
+from stoker.fleet.memory.nvidia import Nvidia
 
 
 class Machine:
@@ -81,13 +43,4 @@ class Machine:
 
 def machine() -> Machine:
     """The probe of this machine."""
-    from stoker.fleet.memory.amd import Amd
-    from stoker.fleet.memory.intel import Intel
-    from stoker.fleet.memory.nvidia import Nvidia
-
     return Machine((Nvidia(), Amd(), Intel()))
-
-
-def chosen(devices: Sequence[Device], words: Sequence[str]) -> list[Device]:
-    """The devices that a slot names; all of them where it names none."""
-    return [d for d in devices if any(d.is_named(word) for word in words)] if words else list(devices)

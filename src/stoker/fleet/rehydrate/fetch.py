@@ -20,7 +20,7 @@ from pathlib import Path
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.engines.last_words import redact
-from stoker.fleet.environment import is_secret
+from stoker.fleet.process.environment import is_secret
 from stoker.fleet.rehydrate import copying, drafts, over_http, tools
 from stoker.fleet.rehydrate.copying import Unread, Unwritten
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command

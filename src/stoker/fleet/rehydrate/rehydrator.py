@@ -10,11 +10,11 @@ from pathlib import Path
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.parts import parts
 from stoker.fleet.rehydrate.drafts import draft_of, existing
 from stoker.fleet.rehydrate.fetch import Fetcher, Tell, Wanted, mismatch, tool_missing
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, is_file, of_file, of_folder, parse
 from stoker.fleet.rehydrate.verify import Hashes
+from stoker.fleet.weights.parts import parts
 
 
 def missing(serve: Serve) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from stoker.fleet.parts import Part, part, parts
 from stoker.fleet.rehydrate.sources import Kind, Source, is_file, of_file, of_folder
+from stoker.fleet.weights.parts import Part, part, parts
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.domain.serve import Serve
-from stoker.fleet.parts import part, parts
 from stoker.fleet.rehydrate.sources import is_file
 from stoker.fleet.stage.box import FOLDER, Box, StageRefused
+from stoker.fleet.weights.parts import part, parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,14 @@ import msgspec
 import psutil
 
 from stoker.domain.access import WarmPool
+from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.warm import residency
 from stoker.fleet.warm.files import weights_of
 from stoker.fleet.warm.holder import Progress, Wanted
 from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
-from stoker.fleet.warm.predict import Forecast, Idea, Why
+from stoker.fleet.warm.predict import Forecast
 from stoker.fleet.warm.statistics import Statistics, Warm
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
@@ -51,7 +52,7 @@ class Keeper:
         command: tuple[str, ...] = COMMAND,
     ) -> None:
         """`budget` in bytes; pins are brought in at once."""
-        self.foreseen: Callable[[], Sequence[Idea]] = tuple
+        self.foreseen: Callable[[], Sequence[Prediction]] = tuple
         """What routing foresees: serves by task class, the likeliest first."""
         self._pool = Pool(budget)
         self._log = log
@@ -60,7 +61,7 @@ class Keeper:
         self._serves = {serve.name: serve for serve in serves}
         self._hot: set[str] = set()
         self._forecast = Forecast()
-        self._expected: dict[str, Why] = {}
+        self._expected: dict[str, PredictionReason] = {}
         self._busy = 0
         self._progress: dict[str, Progress] = {}
         self._holder: asyncio.subprocess.Process | None = None

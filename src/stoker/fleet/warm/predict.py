@@ -13,46 +13,35 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+
+from stoker.domain.prediction import Prediction, PredictionReason
 
 LOOK_BACK = 3
 REMEMBERED = 256
 """Changes of model per slot: the memory of a busy day, and a fraction of a millisecond to look through."""
 LIMIT = 2
 """Models predicted at once."""
-Idea = tuple[str, "Why"]
-"""A serve, and why it is expected."""
 
 
-class Why(StrEnum):
-    """What a prediction rests on."""
-
-    RULE = "rule"
-    """Its task class is asked for."""
-    PATTERN = "pattern"
-    """It, or the class that wants it, came next before."""
-    FREQUENCY = "frequency"
-
-
-def expect(history: Sequence[str], among: Collection[str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
+def expect(history: Sequence[str], among: Collection[str], foreseen: Sequence[Prediction] = ()) -> list[Prediction]:
     """The likeliest first, `LIMIT` of the serves `among` at most.
 
     `history` is oldest first, no model twice in a row.
     """
     last = history[-1] if history else None
-    found: dict[str, Why] = {}
+    found: dict[str, PredictionReason] = {}
     for serve, why in _ideas(history, foreseen):
         if serve != last and serve in among:
             found.setdefault(serve, why)
     return list(found.items())[:LIMIT]
 
 
-def _ideas(history: Sequence[str], foreseen: Sequence[Idea]) -> Iterator[Idea]:
+def _ideas(history: Sequence[str], foreseen: Sequence[Prediction]) -> Iterator[Prediction]:
     yield from foreseen  # 1
     for serve in _followers(history):  # 2
-        yield serve, Why.PATTERN
+        yield serve, PredictionReason.PATTERN
     for serve in _by_count(history):  # 3
-        yield serve, Why.FREQUENCY
+        yield serve, PredictionReason.FREQUENCY
 
 
 def _followers(history: Sequence[str]) -> list[str]:
@@ -110,7 +99,7 @@ class Predictor:
         else:
             self._score.miss += 1
 
-    def expect(self, among: Collection[str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
+    def expect(self, among: Collection[str], foreseen: Sequence[Prediction] = ()) -> list[Prediction]:
         """What is likely next; it is what the next `on_started` is measured by."""
         found = expect(list(self._history), among, foreseen)
         self._expected = tuple(serve for serve, _ in found)
@@ -127,10 +116,10 @@ class Forecast:
     def on_started(self, slot: str, serve: str) -> None:
         self._of(slot).on_started(serve)
 
-    def expect(self, slots: Mapping[str, str], foreseen: Sequence[Idea] = ()) -> list[Idea]:
+    def expect(self, slots: Mapping[str, str], foreseen: Sequence[Prediction] = ()) -> list[Prediction]:
         """`slots`: serve to slot. What routing foresees first, then each slot's own ideas."""
         wanted = {slots[name] for name, _ in foreseen if name in slots}
-        found: list[Idea] = []
+        found: list[Prediction] = []
         for slot in sorted(self._slots.keys() | wanted):
             found += self._of(slot).expect({name for name, of in slots.items() if of == slot}, foreseen)
         order = {name: at for at, (name, _) in enumerate(foreseen)}

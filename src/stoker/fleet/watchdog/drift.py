@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import psutil
 
 from stoker.domain.serve import Serve
-from stoker.fleet.identity import MARK_VARIABLE
-from stoker.fleet.records import Record
+from stoker.fleet.process.identity import MARK_VARIABLE
+from stoker.fleet.process.records import Record
 
 
 def drift(

@@ -9,7 +9,7 @@ from typing import Any
 from stoker.domain.answer import Stop
 from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Seen, failed, passed, say, short
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 LONG, BRIEF = 96, 640
 """Tokens: of a text, and of a short answer with the thoughts before it."""

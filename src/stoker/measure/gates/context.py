@@ -7,7 +7,7 @@ from functools import partial
 
 from stoker.measure.gates import filler
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, is_too_few, passed, say, short
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 DEPTHS = (0.1, 0.5, 0.9)
 MOST = 16_384

@@ -11,7 +11,7 @@ import msgspec
 
 from stoker.measure.gates import raw
 from stoker.measure.gates.look import Look
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 _RUNNING = re.compile(
     r"^(?:llamacpp:requests_processing|vllm:num_requests_running|sglang:num_running_reqs)(?:\{[^}]*\})? +([0-9.e+]+)",

@@ -14,8 +14,8 @@ from stoker.measure.gates import raw
 from stoker.measure.gates.facts import Facts
 from stoker.measure.gates.look import Look
 from stoker.measure.gates.wordings import Wording
-from stoker.measure.stats import wilson
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.statistics.stats import wilson
 
 T = TypeVar("T")
 THOUGHTS = 4096

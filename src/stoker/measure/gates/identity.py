@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from stoker.measure.gates.gate import About, Gate, Seen, failed, passed
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 
 async def _model(talk: Talk, about: About) -> Seen:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from stoker.measure.gates import pixels
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 
 class Picture(NamedTuple):

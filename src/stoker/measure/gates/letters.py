@@ -8,7 +8,7 @@ from functools import partial
 
 from stoker.measure.gates import raw
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 TEXTS = ("Größe naïve façade Übermut", "Zürich 東京 Москва", "café 🙂 señor 👍🏽")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from stoker.domain.answer import Stop
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, passed, say, short
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 LIMITS = (8, 16, 32)
 SLACK = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from stoker.measure.gates.gate import About, Gate, NoAnswer, Seen, absent, failed, passed, say
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 FEW, MANY = 8, 128
 """Tokens of two answers to one question; of a fast server the longer one has more."""

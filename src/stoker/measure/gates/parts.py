@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.measure.gates.facts import REFUSALS
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 _PARTS = (
     "First part here, about boats and bridges.",

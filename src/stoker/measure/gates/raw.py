@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.measure.talk import Heard
+from stoker.measure.requests.talk import Heard
 
 Fault = tuple[str, str]
 NONE: Fault = ("", "")

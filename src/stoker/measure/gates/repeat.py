@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Repeat, Seen, failed, passed, say, short
 from stoker.measure.gates.letters import TEXTS
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 TIMES, PROMPTS = 24, 4
 TOKENS = 24

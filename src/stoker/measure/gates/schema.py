@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.measure.gates.fits import misfit
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, passed, say, short
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 
 async def _schemas(talk: Talk, about: About) -> Seen:

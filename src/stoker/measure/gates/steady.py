@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, is_too_few, passed, say, short
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 ALONE, BATCH, NONCES = 5, 8, 8
 _GROSS = 0.5

@@ -13,7 +13,7 @@ from stoker.measure.gates import raw, signs
 from stoker.measure.gates.facts import running
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, short
 from stoker.measure.gates.wordings import Stopped
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 LEFT = 2.0
 """Seconds within which the engine must have noticed that its client is gone."""

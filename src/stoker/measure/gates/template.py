@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.measure.gates.gate import About, Gate, Seen, absent, document, each, failed, passed, say, user
 from stoker.measure.gates.wordings import weather_tool
-from stoker.measure.talk import Talk
+from stoker.measure.requests.talk import Talk
 
 _MARK = re.compile(r"<\|[^|<>\s]{1,40}\|>|<(?:start|end)_of_turn>|</?s>|<bos>|<eos>")
 """What only stands in a prompt as one special token."""

@@ -9,7 +9,7 @@ from typing import Any
 from stoker.domain.answer import Stop
 from stoker.measure.gates import raw, signs
 from stoker.measure.gates.gate import About, Gate, Seen, document, each, failed, is_too_few, passed, say, short
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 ECHOES = 6
 _SHORT = 12

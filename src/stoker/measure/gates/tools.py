@@ -12,7 +12,7 @@ from stoker.measure.gates import raw, signs
 from stoker.measure.gates.fits import misfit
 from stoker.measure.gates.gate import About, Gate, Seen, each, failed, is_too_few, passed, say, short, user
 from stoker.measure.gates.wordings import Case, Tool, weather_tool
-from stoker.measure.talk import Heard, Talk
+from stoker.measure.requests.talk import Heard, Talk
 
 BATCH = 8
 _NAMED = ("index", "ids", "id", "object", "double", "finish")

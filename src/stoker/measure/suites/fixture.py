@@ -14,7 +14,7 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
-from stoker.measure import canary_set
+from stoker.measure.suites import canary_set
 from stoker.measure.suites.check import All, Check, Number
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")

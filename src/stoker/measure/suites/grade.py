@@ -21,14 +21,14 @@ import msgspec
 from stoker.domain.answer import Answer
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row
-from stoker.measure import stats
+from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.statistics import stats
 from stoker.measure.suites import sandbox
 from stoker.measure.suites.check import Check
 from stoker.measure.suites.checkers import judge
 from stoker.measure.suites.code import Broken
 from stoker.measure.suites.fixture import Fixture, by_class, digest
 from stoker.measure.suites.spoken import Grade
-from stoker.measure.talk import Heard, Talk
 
 SAMPLING: Mapping[str, Any] = {"temperature": 0, "seed": 7}
 """Unless the caller wants another, or the fixture says."""

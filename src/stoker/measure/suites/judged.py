@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.measure.stats import kappa, wilson
+from stoker.measure.statistics.stats import kappa, wilson
 from stoker.measure.suites.fixture import FixtureError
 
 FIELDS = ("fixture", "model", "judge", "score")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from stoker.measure.stats import Verdict
+from stoker.measure.statistics.stats import Verdict
 from stoker.measure.suites.grade import Progress
 
 

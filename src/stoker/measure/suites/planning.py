@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.measure.stats import wilson
+from stoker.measure.statistics.stats import wilson
 from stoker.measure.suites.check import Plan
 from stoker.measure.suites.fixture import Fixture, FixtureError, digest
 from stoker.measure.suites.grade import Ask

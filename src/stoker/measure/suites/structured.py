@@ -11,7 +11,7 @@ from stoker.domain.prompt import Call
 from stoker.measure.gates.fits import misfit
 from stoker.measure.suites.check import Abstain, Calls, Json, Wanted
 from stoker.measure.suites.spoken import PASSED, Grade, said, short
-from stoker.request.translate.json_text import is_json
+from stoker.request.translate.neutral.json_text import is_json
 
 _FENCE = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 _MARKUP = ("<tool_call>", "<|tool_call", "[TOOL_CALLS]", "<function=", "<|python_tag|>")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stoker.domain.run import Finding, Number, Outcome, Run
-from stoker.measure.stats import Sprt, wilson
+from stoker.measure.statistics.stats import Sprt, wilson
 from stoker.measure.suites.fixture import Fixture, by_class
 from stoker.measure.suites.grade import Graded
 

@@ -9,5 +9,5 @@ seating    every serve and slot at run time, and the elementary steps by which t
 settle     the one decision function, in seven numbered steps
 scheduler  the inputs: each changes one thing, then settles
 
-The only caller is `stoker.fleet.conductor`.
+The only caller is `stoker.fleet.swapping.conductor`.
 """

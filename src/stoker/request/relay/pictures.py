@@ -25,7 +25,7 @@ from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
 from stoker.request.relay.download import Download
 from stoker.request.relay.site import Site, is_public, refused, site, unavailable
-from stoker.request.translate.media import sniff
+from stoker.request.translate.neutral.media import sniff
 
 REDIRECTS = 3
 _MOVED = (301, 302, 303, 307, 308)

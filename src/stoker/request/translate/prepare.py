@@ -21,10 +21,10 @@ from msgspec.structs import replace
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Block, Call, Document, Image, Prompt, Redacted, Result, Role, Text, Thinking, Turn
-from stoker.request.translate.calls import short_id, short_name
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.thinking import OURS, Signer
-from stoker.request.translate.traits import Traits
+from stoker.request.translate.neutral.calls import short_id, short_name
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.thinking import OURS, Signer
+from stoker.request.translate.neutral.traits import Traits
 
 BILLING = "x-anthropic-billing-header"
 """How the line begins in which Claude Code names its version and a hash of the request; a block of its own."""

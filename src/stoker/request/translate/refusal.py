@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError
 from stoker.request.codec.upstream import reason_of
-from stoker.request.translate.json_text import loose
+from stoker.request.translate.neutral.json_text import loose
 
 
 def refusal_of(status: int, body: bytes, retry_after: bytes = b"") -> StokerError:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.json_text import Raw, encode, loose
+from stoker.request.translate.neutral.json_text import Raw, encode, loose
 
 _TURNS = {Dialect.CHAT: "messages", Dialect.MESSAGES: "messages", Dialect.RESPONSES: "input"}
 _IMAGES = frozenset(("image_url", "input_image", "image"))

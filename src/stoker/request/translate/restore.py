@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from stoker.domain.answer import Answer, Closed, Event, Grew, Kind, Opened
 from stoker.domain.prompt import Call
-from stoker.request.translate.json_text import loose
+from stoker.request.translate.neutral.json_text import loose
 
 
 class Restore:

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.json_text import Raw, encode, loose
+from stoker.request.translate.neutral.json_text import Raw, encode, loose
+from stoker.request.translate.neutral.thinking import OURS
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.prepare import BILLING, refused_url, unbilled
 from stoker.request.translate.remote import files_elsewhere, image_parts, may_hold, remote_in
-from stoker.request.translate.thinking import OURS
-from stoker.request.translate.traits import Traits
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()

@@ -44,13 +44,16 @@ from stoker.request.translate.chat.write_answer import AnswerWriter as ChatWrite
 from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
 from stoker.request.translate.completions.read_prompt import read_prompt as read_completions
 from stoker.request.translate.completions.write_answer import AnswerWriter as CompletionsWriter
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import AnswerReader, AnswerWriter, Asked, Check, ReadPrompt, WritePrompt
-from stoker.request.translate.json_text import encode, loose
 from stoker.request.translate.messages.read_answer import AnswerReader as MessagesReader
 from stoker.request.translate.messages.read_prompt import read_prompt as read_messages
 from stoker.request.translate.messages.write_answer import AnswerWriter as MessagesWriter
 from stoker.request.translate.messages.write_prompt import write_prompt as write_messages
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import AnswerReader, AnswerWriter, Asked, Check, ReadPrompt, WritePrompt
+from stoker.request.translate.neutral.json_text import encode, loose
+from stoker.request.translate.neutral.sequence import Sequence
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.ollama.read_generate import read_generate
 from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
 from stoker.request.translate.ollama.write_answer import AnswerWriter as OllamaWriter
@@ -60,9 +63,6 @@ from stoker.request.translate.responses.read_prompt import read_prompt as read_r
 from stoker.request.translate.responses.write_answer import AnswerWriter as ResponsesWriter
 from stoker.request.translate.responses.write_prompt import write_prompt as write_responses
 from stoker.request.translate.restore import Restore
-from stoker.request.translate.sequence import Sequence
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import Traits
 
 READ_PROMPT: dict[Dialect, ReadPrompt] = {
     Dialect.CHAT: read_chat,

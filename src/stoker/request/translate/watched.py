@@ -9,10 +9,10 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, check_answer
 from stoker.request.codec.upstream import Words
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Check
-from stoker.request.translate.json_text import loose
-from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Check
+from stoker.request.translate.neutral.json_text import loose
+from stoker.request.translate.neutral.sequence import Sequence
 from stoker.request.translate.translate import READ_ANSWER
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.terms import Stream, Terms, data
+from stoker.testing.script.ask import Ask
 
 FINGERPRINT = "scripted"
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}

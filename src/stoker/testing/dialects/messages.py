@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.script.ask import Ask
 
 _TYPES = {
     400: "invalid_request_error",

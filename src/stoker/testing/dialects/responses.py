@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.script.ask import Ask
 
 _OPENING = 4
 

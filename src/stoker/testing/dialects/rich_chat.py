@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.answers import Block, Call, Refusal, Text, Thinking
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.chat import OpenAI, chunk, frame
 from stoker.testing.dialects.telling import Telling, is_json, text_in
 from stoker.testing.dialects.terms import Stream, Terms, data
+from stoker.testing.script.answers import Block, Call, Refusal, Text, Thinking
+from stoker.testing.script.ask import Ask
 
 _FINISH = {
     "end": "stop",

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.answers import Block, Call, Redacted, Refusal, Thinking
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.messages import Anthropic, envelope
 from stoker.testing.dialects.telling import Telling, is_json, text_in
 from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.script.answers import Block, Call, Redacted, Refusal, Thinking
+from stoker.testing.script.ask import Ask
 
 SIGNATURE = "scripted-sig-"
 """What every signature that this server mints begins with."""

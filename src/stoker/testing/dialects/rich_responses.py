@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stoker.testing.answers import Block, Call, Redacted, Refusal, Thinking
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.responses import envelope
 from stoker.testing.dialects.telling import Telling, text_in
 from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.script.answers import Block, Call, Redacted, Refusal, Thinking
+from stoker.testing.script.ask import Ask
 
 Event = dict[str, Any]
 _INCOMPLETE = {"length": "max_output_tokens", "context": "max_output_tokens", "filtered": "content_filter"}

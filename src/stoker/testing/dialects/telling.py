@@ -8,12 +8,12 @@ from typing import cast
 
 import orjson
 
-from stoker.testing import assistant
-from stoker.testing.answers import Answer, Block, Call, Redacted, Stop, Text, Thinking, choose
-from stoker.testing.ask import Ask
 from stoker.testing.dialects.terms import Terms
-from stoker.testing.quirks import named
-from stoker.testing.script import Script
+from stoker.testing.script import assistant
+from stoker.testing.script.answers import Answer, Block, Call, Redacted, Stop, Text, Thinking, choose
+from stoker.testing.script.ask import Ask
+from stoker.testing.script.quirks import named
+from stoker.testing.script.script import Script
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stoker.testing.ask import Ask
+from stoker.testing.script.ask import Ask
 
 BLOCK = 64 * 1024
 """Size of a token's text in an endless reply."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.ask import Ask, text_of
 from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.terms import Terms
+from stoker.testing.script.ask import Ask, text_of
 
 
 class Embeddings(OpenAI):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.testing.ask import Ask
-from stoker.testing.record import Recorded
-from stoker.testing.script import Script
+from stoker.testing.script.ask import Ask
+from stoker.testing.script.record import Recorded
+from stoker.testing.script.script import Script
 from stoker.testing.strict import chat, messages
 from stoker.testing.strict.rules import Asked, first
 

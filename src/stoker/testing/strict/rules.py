@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stoker.testing.record import Recorded
+from stoker.testing.script.record import Recorded
 
 
 @dataclass(frozen=True, slots=True)

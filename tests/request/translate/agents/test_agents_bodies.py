@@ -13,13 +13,13 @@ import pytest
 from bench.agents.heard import Said, said
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.calls import short_name, spelt_id
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.calls import short_name, spelt_id
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
-from stoker.testing import ask
-from stoker.testing.record import Recorded
-from stoker.testing.script import Script
+from stoker.testing.script import ask
+from stoker.testing.script.record import Recorded
+from stoker.testing.script.script import Script
 from stoker.testing.strict.gate import refusal
 
 BODIES = {path.stem: json.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.json"))}

@@ -11,13 +11,13 @@ import pytest
 from stoker.domain.answer import Answer, Closed, Event, Grew, Kind, Opened
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Call
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.restore import Restore, once, unwrapped
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import traits
 from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
-from stoker.testing import ask
-from stoker.testing.record import Recorded
-from stoker.testing.script import Script
+from stoker.testing.script import ask
+from stoker.testing.script.record import Recorded
+from stoker.testing.script.script import Script
 from stoker.testing.strict.gate import refusal
 
 SIGNER = Signer((b"k" * 32,))

@@ -27,11 +27,11 @@ from stoker.domain.answer import (
 )
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate import calls
 from stoker.request.translate.chat import read_answer
 from stoker.request.translate.chat.read_answer import AnswerReader
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.neutral import calls
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.sequence import Sequence
 
 SAID = {Kind.TEXT: Text, Kind.THINKING: Thinking, Kind.REFUSAL: Refusal}
 

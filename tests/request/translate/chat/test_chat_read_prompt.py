@@ -31,10 +31,10 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate.calls import spelt_id
 from stoker.request.translate.chat.read_prompt import SETTINGS, read_prompt
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.json_text import Raw
+from stoker.request.translate.neutral.calls import spelt_id
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.json_text import Raw
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 PDF = base64.b64encode(b"%PDF-1.7" + bytes(40)).decode()

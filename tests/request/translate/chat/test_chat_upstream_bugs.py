@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.translate import AnswerTranslator, Written, read_prompt, write_prompt
 
 SIGNER = Signer((b"k",))

@@ -31,9 +31,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
 from stoker.request.translate.chat.write_answer import STOPS, AnswerWriter, usage_of
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import OURS, Signer
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import OURS, Signer
 
 KINDS = {Text: Kind.TEXT, Thinking: Kind.THINKING, Refusal: Kind.REFUSAL, Redacted: Kind.REDACTED, Call: Kind.CALL}
 

@@ -38,9 +38,9 @@ from stoker.domain.prompt import (
 )
 from stoker.request.translate.chat.read_prompt import read_prompt
 from stoker.request.translate.chat.write_prompt import write_prompt
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.json_text import Raw, encode
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.json_text import Raw, encode
+from stoker.request.translate.neutral.traits import Traits, traits
 
 LOCAL = traits("vllm", Dialect.CHAT, cloud=False)
 LLAMA = traits("llama.cpp", Dialect.CHAT, cloud=False)

@@ -11,7 +11,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.request.translate.completions.read_prompt import SETTINGS, read_prompt
-from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.neutral.corners import LOST, Losses
 
 
 def read(**fields: Any) -> tuple[Prompt, list[str]]:

@@ -32,9 +32,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
 from stoker.request.translate.completions.write_answer import STOPS, AnswerWriter
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
 
 BLOCKS: list[tuple[Said, Kind, str]] = [
     (Thinking("hm"), Kind.THINKING, "thinking"),

@@ -28,9 +28,9 @@ from stoker.domain.answer import (
 )
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
 from stoker.domain.prompt import Call, Redacted, Text, Thinking
-from stoker.request.translate.corners import LOST, Losses
 from stoker.request.translate.messages.read_answer import AnswerReader
-from stoker.request.translate.sequence import Sequence
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.sequence import Sequence
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

@@ -25,9 +25,9 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate.calls import spelt_id
-from stoker.request.translate.corners import LOST, Losses
 from stoker.request.translate.messages.read_prompt import read_prompt
+from stoker.request.translate.neutral.calls import spelt_id
+from stoker.request.translate.neutral.corners import LOST, Losses
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 PDF = base64.b64encode(b"%PDF-1.7" + bytes(40)).decode()

@@ -29,12 +29,12 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.calls import read_id
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.json_text import encode
 from stoker.request.translate.messages.write_answer import AnswerWriter
-from stoker.request.translate.thinking import OURS, Signer
+from stoker.request.translate.neutral.calls import read_id
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.thinking import OURS, Signer
 
 SIGNER = Signer((b"key",))
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)

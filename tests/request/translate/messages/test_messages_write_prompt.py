@@ -29,11 +29,11 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate.calls import read_id
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.json_text import encode
 from stoker.request.translate.messages.write_prompt import write_prompt
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.calls import read_id
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.traits import Traits, traits
 
 LOCAL = traits("vllm", Dialect.MESSAGES, cloud=False)
 CLOUD = traits("openai", Dialect.MESSAGES, cloud=True)

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Format, Prompt, Reasoning
-from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.neutral.corners import LOST, Losses
 from stoker.request.translate.ollama.asking import EFFORTS, wants_unload
 from stoker.request.translate.ollama.read_prompt import read_prompt
 

@@ -11,7 +11,7 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Block, Call, Image, Prompt, Result, Role, Text, Thinking, Turn
-from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.neutral.corners import LOST, Losses
 from stoker.request.translate.ollama.read_prompt import read_prompt
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()

@@ -28,11 +28,11 @@ from stoker.domain.answer import (
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.thinking import Signer
 from stoker.request.translate.ollama.write_answer import AnswerWriter, load_answer, rfc3339
-from stoker.request.translate.thinking import Signer
 
 CREATED = "2023-11-14T22:13:20Z"
 SIGNER = Signer((b"k",))

@@ -10,9 +10,9 @@ from translation_worlds import OWN, SHORT
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.request.codec.speak import error_event
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
 from stoker.request.translate.translate import AnswerTranslator, Written, read_prompt
 
 SIGNER = Signer((b"a key",))

@@ -24,7 +24,7 @@ from translation_worlds import OWN, SEEDS, SHORT, UPSTREAMS, World, cut, worlds
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate.calls import read_id
+from stoker.request.translate.neutral.calls import read_id
 
 SDK = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in SDK]

@@ -24,8 +24,8 @@ from translation_worlds import UPSTREAMS, World, cut, worlds
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
-from stoker.request.translate.json_text import loose
-from stoker.request.translate.traits import traits
+from stoker.request.translate.neutral.json_text import loose
+from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]

@@ -21,8 +21,8 @@ from sdk_fields import Field, Schema
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.corners import LOST
-from stoker.request.translate.traits import Traits, traits
+from stoker.request.translate.neutral.corners import LOST
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 SOME = settings(

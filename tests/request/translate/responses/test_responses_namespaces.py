@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.thinking import Signer
-from stoker.request.translate.traits import traits
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.translate import AnswerTranslator, read_prompt, write_prompt
 
 SIGNER = Signer((b"k" * 32,))

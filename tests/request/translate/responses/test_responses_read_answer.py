@@ -29,7 +29,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate.corners import LOST, Losses
+from stoker.request.translate.neutral.corners import LOST, Losses
 from stoker.request.translate.responses.read_answer import AnswerReader
 
 Payload = dict[str, Any]

@@ -29,9 +29,9 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate.calls import spelt_id
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.json_text import Raw
+from stoker.request.translate.neutral.calls import spelt_id
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.json_text import Raw
 from stoker.request.translate.responses.read_prompt import read_prompt
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -49,13 +49,13 @@ from stoker.domain.prompt import (
     Turn,
 )
 from stoker.request.codec.frames import parse, split
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.json_text import Raw, encode
+from stoker.request.translate.neutral.thinking import Signer
 from stoker.request.translate.responses.read_answer import AnswerReader
 from stoker.request.translate.responses.read_prompt import read_prompt
 from stoker.request.translate.responses.write_answer import AnswerWriter
-from stoker.request.translate.thinking import Signer
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 SIGNER = Signer((b"k" * 32,))

@@ -31,12 +31,12 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate.corners import LOST, Losses
-from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.json_text import Raw, encode
+from stoker.request.translate.neutral.thinking import OURS
+from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.responses.read_prompt import read_prompt
 from stoker.request.translate.responses.write_prompt import write_prompt
-from stoker.request.translate.thinking import OURS
-from stoker.request.translate.traits import Traits, traits
 
 LOCAL = traits("vllm", Dialect.RESPONSES, cloud=False)
 CLOUD = traits("openai", Dialect.RESPONSES, cloud=True)

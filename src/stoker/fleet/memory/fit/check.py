@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules
 from stoker.fleet.memory.fit.estimate import (
     Estimate,
@@ -24,7 +25,6 @@ from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
 from stoker.fleet.memory.fit.verdict import Answer, Verdict, judge, worst
 from stoker.fleet.memory.host import Host
 from stoker.fleet.memory.ledger import AIM
-from stoker.fleet.memory.probe import Accounting, Device, chosen
 
 # Bits per weight of llama.cpp's usual mixtures, largest first.
 _MIXTURES = (("Q8_0", 8.5), ("Q6_K", 6.6), ("Q5_K_M", 5.7), ("Q4_K_M", 4.9), ("Q3_K_M", 3.9), ("Q2_K", 3.0))

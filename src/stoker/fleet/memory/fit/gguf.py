@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
-from stoker.fleet.parts import parts
+from stoker.fleet.weights.parts import parts
 
 HEADER_LIMIT = 256 * 2**20
 MOST_KEYS, MOST_TENSORS, MOST_PARTS = 65_536, 262_144, 1024

@@ -31,10 +31,10 @@ from stoker.domain.answer import (
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
 from stoker.request.codec.frames import as_error, is_error
-from stoker.request.translate.calls import Balance
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import number, part
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral.calls import Balance
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import number, part
+from stoker.request.translate.neutral.json_text import encode
 
 STOPS = {
     "stop": Stop.END, "length": Stop.LENGTH, "tool_calls": Stop.CALLS, "function_call": Stop.CALLS,

@@ -24,10 +24,10 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event, ping
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked, is_known, prefixed
-from stoker.request.translate.json_text import encode
-from stoker.request.translate.thinking import OURS
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.thinking import OURS
 
 STOPS = {
     Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.LENGTH: "length", Stop.CONTEXT: "length",

@@ -25,12 +25,12 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate import media
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import encode
-from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import effort_of, is_on, note_effort
-from stoker.request.translate.traits import Traits
+from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
+from stoker.request.translate.neutral.traits import Traits
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
                "top_logprobs")  # fmt: skip

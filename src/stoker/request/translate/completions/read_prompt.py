@@ -13,8 +13,8 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Block, Prompt, Role, Text, Turn
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, shaped
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import Raw, shaped
 
 DEFAULT_LIMIT = 16
 """Tokens of an answer where the client names no limit: the dialect's own default."""

@@ -23,9 +23,9 @@ from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event, ping
 from stoker.request.translate.chat.write_answer import note_stop, usage_of
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked, is_known, prefixed
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.neutral.json_text import encode
 
 STOPS = {
     Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.CALLS: "stop", Stop.LENGTH: "length",

@@ -23,9 +23,9 @@ from stoker.domain.answer import (
 )
 from stoker.domain.prompt import Call, Redacted, Text, Thinking
 from stoker.request.codec.frames import as_error, is_error
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import number, part
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import number, part
+from stoker.request.translate.neutral.json_text import encode
 
 STOPS = {
     "end_turn": Stop.END, "max_tokens": Stop.LENGTH, "stop_sequence": Stop.SEQUENCE, "tool_use": Stop.CALLS,

@@ -28,11 +28,11 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event, ping
-from stoker.request.translate.calls import as_object, is_plain_start, spelt_id
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked, prefixed
-from stoker.request.translate.json_text import encode
-from stoker.request.translate.thinking import Signature
+from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked, prefixed
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.thinking import Signature
 
 STOPS = {
     Stop.END: "end_turn", Stop.SEQUENCE: "stop_sequence", Stop.PAUSED: "pause_turn", Stop.LENGTH: "max_tokens",

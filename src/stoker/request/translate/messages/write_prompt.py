@@ -23,11 +23,11 @@ from stoker.domain.prompt import (
     Tool,
     Turn,
 )
-from stoker.request.translate.calls import as_object, spelt_id
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import budget_of, claude_effort_of, is_on, note_effort
-from stoker.request.translate.traits import Traits
+from stoker.request.translate.neutral.calls import as_object, spelt_id
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.thinking import budget_of, claude_effort_of, is_on, note_effort
+from stoker.request.translate.neutral.traits import Traits
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")

@@ -12,8 +12,8 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Format, Prompt, Reasoning, Role, Tool, Turn
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, is_there, loose, shaped
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import Raw, is_there, loose, shaped
 
 
 class Asking(msgspec.Struct):

@@ -9,8 +9,8 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import shaped
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import shaped
 from stoker.request.translate.ollama.asking import Asking, note_unknown, prompt_of
 from stoker.request.translate.ollama.read_prompt import pictures
 

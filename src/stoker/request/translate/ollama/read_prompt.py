@@ -11,10 +11,10 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Block, Call, Prompt, Result, Role, Text, Thinking, Tool, Turn
-from stoker.request.translate import media
-from stoker.request.translate.calls import read_id
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.calls import read_id
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
 from stoker.request.translate.ollama.asking import Asking, note_unknown, prompt_of
 from stoker.request.translate.ollama.pairing import Waiting
 

@@ -28,12 +28,12 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event
-from stoker.request.translate.calls import as_object
 from stoker.request.translate.chat.write_answer import note_stop
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked
-from stoker.request.translate.json_text import encode
-from stoker.request.translate.thinking import OURS
+from stoker.request.translate.neutral.calls import as_object
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.thinking import OURS
 
 _LENGTH = (Stop.LENGTH, Stop.CONTEXT)
 

@@ -31,7 +31,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
 from stoker.request.codec.frames import as_error, is_error
-from stoker.request.translate.corners import Losses
+from stoker.request.translate.neutral.corners import Losses
 from stoker.request.translate.responses.whole import (
     BETWEEN,
     id_of,

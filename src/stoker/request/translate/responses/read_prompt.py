@@ -35,12 +35,12 @@ from stoker.domain.prompt import (
     Tool,
     Turn,
 )
-from stoker.request.translate import media
-from stoker.request.translate.calls import read_id
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.calls import read_id
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.responses.tools import qualified, read_choice, read_tools
-from stoker.request.translate.traits import Traits
 
 _NONE = Raw()
 

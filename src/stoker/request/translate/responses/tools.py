@@ -8,8 +8,8 @@ import msgspec
 
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Choice, Tool, ToolChoice
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import Raw, is_there, shaped
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
 
 
 class _Kind(msgspec.Struct):

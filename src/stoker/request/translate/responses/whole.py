@@ -6,9 +6,9 @@ from typing import Any
 
 from stoker.domain.answer import Said, Stop, Tokens
 from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import number, part
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import number, part
+from stoker.request.translate.neutral.json_text import encode
 
 BETWEEN = "\n\n"
 """Between the parts of a summary."""

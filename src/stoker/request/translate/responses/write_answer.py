@@ -31,9 +31,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
 from stoker.request.codec.speak import error_event, ping
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.dialogue import Asked, is_known, prefixed
-from stoker.request.translate.json_text import Raw, encode
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
 from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 

@@ -24,13 +24,13 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.translate import media
-from stoker.request.translate.corners import Losses
-from stoker.request.translate.json_text import encode
+from stoker.request.translate.neutral import media
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.schemas import INPUT, typed
+from stoker.request.translate.neutral.thinking import OURS, effort_of, is_on, note_effort
+from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.responses.tools import choice_of, tool_of
-from stoker.request.translate.schemas import INPUT, typed
-from stoker.request.translate.thinking import OURS, effort_of, is_on, note_effort
-from stoker.request.translate.traits import Traits
 
 LEAST_LIMIT = 16
 """OpenAI refuses a smaller `max_output_tokens`."""

@@ -1,0 +1,120 @@
+"""`stoker client`: the exact settings with which a client reaches this Stoker. Prints; writes no file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import UsageError
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+    from stoker.domain.serve import Serve
+
+_COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
+
+
+def client_names(incomplete: str) -> list[str]:
+    """Names of clients that begin with `incomplete`."""
+    from stoker.cli.clients.table import CLIENTS
+
+    return [name for name in CLIENTS if name.startswith(incomplete)]
+
+
+def client(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Name of a client. Default: list those that are known.",
+            autocompletion=client_names,
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="M",
+            help="Model id: any name of a serve, `auto`, `auto:CLASS`, an alias. Default: the first production serve.",
+            autocompletion=options.model_names,
+            show_default=False,
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            "--base-url", metavar="URL", help="Public address, with or without /v1. Default: where the front door is."
+        ),
+    ] = None,
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--key-env", metavar="VAR", help="Variable that has the key. Default: the first key's, else STOKER_KEY."
+        ),
+    ] = None,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> None:
+    """Print the exact settings for a client: address, model, tokens, key variable. No secret, and no file is written.
+
+    The recommended context leaves a quarter of the serve's for the reply (at most 32768 tokens), in steps of 1024.
+    """
+    from stoker.cli.clients import facts, fill
+    from stoker.cli.clients.table import CLIENTS
+
+    if name is None:
+        _list(json)
+        return
+    if name not in CLIENTS:
+        raise UsageError(f"there is no client '{name}'{facts.nearest(name, list(CLIENTS))}", code="unknown_client")
+    given = None if base_url is None else facts.read_root(base_url)
+    settings = _settings(config)
+    serve, asked, is_task = _model(settings, model)
+    root = given or facts.root_of(settings.front_door)
+    told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
+    wanted = CLIENTS[name]
+    notes = [*facts.cautions(settings.front_door, root), fill.shortage(wanted, told)]
+    if json:
+        terminal.emit(fill.document(wanted, told) | {"cautions": [note for note in notes if note]})
+        return
+    terminal.say(fill.text(wanted, told))
+    for note in notes:
+        if note:
+            terminal.note(f"stoker: {note}")
+
+
+def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
+    """A serve, the id to ask for, and whether that asks for a choice. Raises UsageError."""
+    from stoker.cli.clients import facts
+
+    router = settings.router
+    if router is not None and wanted is not None and (found := facts.shared(router, settings.serves, wanted)):
+        return found, wanted, True
+    tasks = router.listed if router is not None else ()
+    return *facts.choose(settings.serves, wanted, settings.source or "the demo", tasks), False
+
+
+def _list(json: bool) -> None:
+    from stoker.cli.clients.table import CLIENTS
+
+    if json:
+        terminal.emit([{"client": c.name, "title": c.title, "provider": c.provider, "dialect": c.dialect,
+                        "tried": c.tried or None} for c in CLIENTS.values()])  # fmt: skip
+        return
+    terminal.table(_COLUMNS, [(c.name, c.title, c.provider, c.dialect, c.tried or "-") for c in CLIENTS.values()])
+
+
+def _settings(config: str | None) -> Settings:
+    """The configuration's, else those of a demo that runs. Raises what `find_place` does, and NotRunning."""
+    from stoker.cli.console.place import find_place
+
+    place = find_place(config)
+    if place.settings is not None:
+        return place.settings
+    from stoker.config.demo import demo
+
+    with place.control() as control:
+        return demo(place.state, control.status().frontdoor.port)

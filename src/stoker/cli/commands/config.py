@@ -1,0 +1,66 @@
+"""`stoker config`: check it, show what the program would run by, print its schema."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stoker.cli.console import options, terminal
+from stoker.cli.console.place import cautions, load_settings
+
+app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
+
+
+@app.command()
+def check(config: options.Config = None, json: options.Json = False) -> None:
+    """Report every problem, with its line. Exit 2 if there is one."""
+    from stoker.domain.errors import ConfigError
+    from stoker.store.profile import rows_of, strangers
+
+    try:
+        settings = load_settings(config)
+        rows = rows_of(settings.router, settings.paths.state)
+    except ConfigError as error:
+        if json:
+            terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
+            raise typer.Exit(2) from error
+        raise
+    found = cautions(settings)
+    if settings.router is not None:
+        found += strangers(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
+    if json:
+        terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
+        return
+    for warning in found:
+        terminal.note(f"warning: {warning}")
+    serves = sum(not serve.from_tier for serve in settings.serves)
+    counts = [_count(serves, "serve"), *([_count(len(settings.router.tiers), "tier")] if settings.router else ())]
+    terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
+    terminal.say(f"next: stoker up --config {settings.source}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@app.command()
+def show(config: options.Config = None, json: options.Json = False) -> None:
+    """Show effective values. Defaults included; secrets as where they come from."""
+    from stoker.config import explain
+
+    settings = load_settings(config)
+    if json:
+        terminal.emit(explain.show(settings))
+    else:
+        terminal.say(explain.to_toml(settings).rstrip())
+
+
+@app.command()
+def schema(
+    json: Annotated[bool, typer.Option("--json", help="Accepted for symmetry: it is JSON anyway.")] = False,
+) -> None:
+    """Print the JSON Schema, for editors."""
+    from stoker.config.explain import schema
+
+    terminal.emit(schema())

@@ -1,0 +1,190 @@
+"""`stoker decisions`, `stoker explain`: what became of requests. From the running Stoker, else from its file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import NotRunning, Refused, UsageError
+from stoker.cli.console.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.domain.decision import Decision
+
+SHOWN, MOST = 20, 10_000
+"""Records that are listed unless another number is asked for, and the most that can be."""
+
+
+def decisions(
+    config: options.Config = None,
+    state: options.State = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=1,
+            max=MOST,
+            help="How many of the newest. Default: 20; with --routes all.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with each one as it comes, until Ctrl-C.")
+    ] = False,
+    routes: Annotated[
+        bool, typer.Option("--routes", help="What routing did, by class and tier: accepted, escalated, cost, saved.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="As a Mooncake trace: arrivals and lengths, for `eval benchmark --replay`.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """What became of the newest requests. Works when nothing runs, too, but for --follow."""
+    if follow + routes + trace > 1:
+        raise UsageError("--follow, --routes and --trace: one of them at a time")
+    place = find_place(config, state)
+    if follow:
+        _follow(place, limit or SHOWN, json)
+        return
+    found = _recent(place, limit or (MOST if routes else SHOWN))
+    if trace:
+        _print_trace(found)
+    elif routes:
+        _print_routes(place, found, json)
+    elif json:
+        terminal.emit([_document(d) for d in found])
+    elif not found:
+        terminal.say("no requests are recorded yet")
+    else:
+        columns = (
+            "REQUEST",
+            "AT",
+            "MODEL",
+            "SERVE",
+            "STATUS",
+            "OUTCOME",
+            "WAITED",
+            "FIRST TOKEN",
+            "WHOLE",
+            "IN",
+            "OUT",
+        )
+        right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
+        terminal.table(columns, [_row(d) for d in found], right=right)
+        terminal.note(f"one in full: stoker explain {found[0].id}")
+
+
+def _follow(place: Place, limit: int, json: bool) -> None:
+    """One line each; with `json` a JSON document on one line each. Ctrl-C is how it ends."""
+    import msgspec
+
+    from stoker.cli.commands import following
+
+    def waits(why: str) -> None:
+        terminal.note(f"stoker: {why}; waiting for it")
+
+    try:
+        with place.control() as control:
+            for decision in following.follow(control, limit, waits):
+                terminal.say(msgspec.json.encode(decision).decode() if json else following.line(decision))
+    except KeyboardInterrupt:
+        return
+
+
+def _print_routes(place: Place, found: list[Decision], json: bool) -> None:
+    from stoker.cli.commands import routed
+    from stoker.cli.commands.graded import live_rows
+    from stoker.domain.spending import cloud_costs
+
+    clouds = cloud_costs(None if place.settings is None else place.settings.router)
+    live = list(live_rows(place).values())
+    if json:
+        terminal.emit(routed.document(found, clouds, live))
+    else:
+        routed.show(found, clouds, live)
+
+
+def _print_trace(found: list[Decision]) -> None:
+    from stoker.measure.load.replay import export
+
+    lines, left_out = export(found)
+    for line in lines:
+        terminal.say(line.decode())
+    if left_out:
+        terminal.note(f"{left_out} of {len(found)} requests are left out: their tokens were not counted")
+
+
+def explain(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="What a reply carries as x-request-id.")],
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Tell the story of one request. Asked for, considered, waited, tried, answered."""
+    found = _one(find_place(config, state), request_id)
+    if json:
+        terminal.emit(_document(found))
+    else:
+        from stoker.cli.commands import story
+
+        terminal.say(story.tell(found))
+
+
+def _recent(place: Place, limit: int) -> list[Decision]:
+    try:
+        with place.control() as control:
+            return control.decisions(limit)
+    except NotRunning:
+        from stoker.store.decisions import read_recent
+
+        path = place.state / "decisions.db"
+        return read_recent(path, limit) if path.exists() else []
+
+
+def _one(place: Place, request_id: str) -> Decision:
+    found: Decision | None
+    try:
+        with place.control() as control:
+            found = control.decision(request_id)
+    except NotRunning:
+        from stoker.store.decisions import read_one
+
+        path = place.state / "decisions.db"
+        found = read_one(path, request_id) if path.exists() else None
+    except Refused as error:
+        if error.status != 404:
+            raise
+        found = None
+    if found is None:
+        raise Refused(
+            f"no request '{request_id}' is recorded under {place.state}: it is too old, another Stoker served it, "
+            "or it is one of many like refusals, which are only counted; the newest: stoker decisions",
+            code="unknown_request",
+            status=404,
+        )
+    return found
+
+
+def _document(decision: Decision) -> object:
+    import msgspec
+
+    return msgspec.to_builtins(decision)
+
+
+def _row(decision: Decision) -> tuple[str, ...]:
+    return (
+        decision.id,
+        figures.moment(decision.at),
+        decision.model,
+        decision.serve or figures.UNKNOWN,
+        str(decision.status or figures.UNKNOWN),
+        decision.outcome,
+        figures.seconds(decision.queued),
+        figures.seconds(decision.ttft),
+        figures.seconds(decision.latency),
+        figures.number(decision.input_tokens),
+        figures.number(decision.output_tokens),
+    )

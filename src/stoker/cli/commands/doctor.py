@@ -1,0 +1,121 @@
+"""`stoker doctor`: every part, how it is, and what to do about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED
+from stoker.domain.errors import ConfigError, StokerError
+
+if TYPE_CHECKING:
+    from stoker.cli.machine.checks import Finding
+    from stoker.cli.machine.discover import Engine
+    from stoker.domain.access import Settings
+
+
+def doctor(config: options.Config = None, json: options.Json = False) -> None:
+    """Check every part of this machine. Each finding has its fix and the next command; exit 1 if one fails."""
+    from stoker.cli.machine.checks import Health
+
+    findings = examine(config)
+    if json:
+        terminal.emit([dataclasses.asdict(finding) for finding in findings])
+    else:
+        terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in findings])
+        _advise(findings)
+    if any(finding.health is Health.FAIL for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def examine(config: str | None) -> list[Finding]:
+    """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
+    from stoker.cli.machine import checks, discover
+    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.probe import machine
+
+    settings, about = _configuration(config)
+    engines = discover.engines()
+    findings = [checks.python(), *checks.platform(), checks.accelerators(machine(), host()), about]
+    if settings is None:
+        from stoker.config.paths import default_state, default_vault
+
+        findings += [checks.state_directory(default_state(), _running(default_state()))]
+        findings += [checks.engines((), engines)]
+        state, vault = default_state(), default_vault()
+    else:
+        findings += _configured(settings, engines)
+        state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
+    findings += [checks.disk("disk for the vault", vault, f"df -h {vault}")]
+    findings += [checks.disk("disk for logs", state, f"df -h {state}")]
+    return [
+        *findings,
+        checks.containers(settings.serves if settings is not None else ()),
+        checks.completion(Path.home()),
+    ]
+
+
+def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
+    from stoker.cli.machine import checks, discover
+    from stoker.domain.serve import Driver
+
+    state = Path(settings.paths.state)
+    running = _running(state)
+    own = [s for s in settings.serves if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
+    return [
+        checks.state_directory(state, running),
+        checks.port(settings.front_door, running),
+        checks.access(settings.front_door),
+        checks.engines(settings.serves, engines),
+        *(checks.weights(serve) for serve in own),
+        *(finding for serve in settings.serves if (finding := checks.serve(serve, settings.paths)) is not None),
+        checks.devices(settings, discover.gpus()),
+    ]
+
+
+def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
+    from stoker.cli.console.place import cautions, load_settings
+    from stoker.cli.machine.checks import Finding, Health
+
+    part = "configuration"
+    try:
+        settings = load_settings(config)
+    except ConfigError as error:
+        if config is None and "no configuration file" in error.message:
+            found = Finding(part, Health.WARN, error.message, "write a first one", "stoker init")
+        else:
+            found = Finding(part, Health.FAIL, error.message, "mend each of these lines", "stoker config check")
+        return None, found
+    said = cautions(settings)
+    if said:
+        detail = f"{settings.source}: " + "; ".join(said)
+        return settings, Finding(part, Health.WARN, detail, "see docs/configuration.md", "stoker config check")
+    return settings, Finding(part, Health.OK, f"{settings.source}, {len(settings.serves)} serves")
+
+
+def _running(state: Path) -> int | None:
+    """The pid of the Stoker that answers on this state directory's socket."""
+    from stoker.cli.console.control import Control
+    from stoker.cli.console.place import socket_of
+
+    if not state.is_dir():
+        return None
+    try:
+        with Control(socket_of(state)) as control:
+            return control.status().pid
+    except StokerError:
+        return None  # nothing answers there: that is the finding
+
+
+def _advise(findings: list[Finding]) -> None:
+    from stoker.cli.machine.checks import Health
+
+    wrong = [finding for finding in findings if finding.health is not Health.OK]
+    for finding in wrong:
+        terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
+    if not wrong:
+        terminal.say("\neverything is in order; next: stoker up")

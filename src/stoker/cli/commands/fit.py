@@ -1,0 +1,241 @@
+"""`stoker fit`: will it fit, before anything is started; and what would."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+from stoker.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoker.domain.serve import Serve, Slot
+    from stoker.fleet.memory.device import Device, Probe
+    from stoker.fleet.memory.fit.check import Report
+    from stoker.fleet.memory.host import Host
+
+_COLUMNS = ("SERVE", "PLACE", "WEIGHTS", "KV CACHE", "ENGINE", "NEEDED", "ROOM", "FREE NOW", "VERDICT")
+_MOST_AT_ONCE = 1024
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SERVE|MODEL.gguf|DIR]",
+        help="A serve's name, or a path to a model (one that has a / in it, or ends in .gguf). Default: every serve.",
+        autocompletion=options.serve_names,
+        show_default=False,
+    ),
+]
+
+
+def fit(
+    target: Target = None,
+    context: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tokens that one request may use.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Requests at once.")] = None,
+    cache_type: Annotated[
+        str | None, typer.Option("--cache-type", metavar="TYPE", help="Of the KV cache: f16, q8_0, q4_0, fp8...")
+    ] = None,
+    device_memory: Annotated[
+        str | None,
+        typer.Option("--device-memory", metavar="SIZE", help='As if there were one device with so much: "24GiB".'),
+    ] = None,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> None:
+    """Whether a model fits, and the largest context that would. Reads headers only; exit 1 if one does not fit."""
+    from stoker.fleet.memory.fit import check
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+    from stoker.fleet.memory.host import host
+
+    is_path = target is not None and (os.sep in target or target.endswith(".gguf"))
+    subjects = _of_path(str(target)) if is_path else _configured(target, config)
+    subjects = [(_changed(serve, context, parallel, cache_type), slot) for serve, slot in subjects]
+    probe = machine()
+    given = _given(device_memory)
+    main = host()
+    judged: list[Report | str] = []
+    for serve, slot in subjects:
+        devices = check.devices_for(serve, slot, probe.devices()) if given is None else given
+        try:
+            judged.append(_judge(serve, devices, main, is_path))
+        except UnreadableModel as error:
+            if target is not None:
+                raise
+            judged.append(error.message)
+    if json:
+        terminal.emit([_document(serve, result) for (serve, _), result in zip(subjects, judged, strict=True)])
+    else:
+        _show(judged, is_path)
+        for note in probe.notes() if given is None else ():
+            terminal.note(f"stoker: {note}")
+    if any(isinstance(result, str) or result.problems for result in judged):
+        raise typer.Exit(FAILED)
+
+
+def machine() -> Probe:
+    """This machine's accelerators."""
+    from stoker.fleet.memory import probe
+
+    return probe.machine()
+
+
+def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
+    from stoker.domain.serve import Serve
+
+    path = os.path.abspath(os.path.expanduser(target))
+    engine = "vllm" if os.path.isdir(path) else "llama.cpp"
+    return [(Serve(os.path.basename(path), engine=engine, model=path, parallel=1), None)]
+
+
+def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
+    """The named serve, or every one that runs here, with its slot."""
+    from stoker.cli.console.place import find_place
+    from stoker.domain.serve import Driver
+
+    try:
+        place = find_place(config)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
+    settings = place.settings
+    serves = settings.serves if settings is not None else ()
+    slots = {slot.name: slot for slot in settings.slots} if settings is not None else {}
+    wanted = [place.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+    return [(serve, slots.get(serve.slot or "")) for serve in wanted]
+
+
+def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:
+    """The serve with what the command line says instead."""
+    from dataclasses import replace
+
+    from stoker.fleet.memory.fit.estimate import CACHE_BYTES
+
+    if cache_type is not None and cache_type not in CACHE_BYTES:
+        raise UsageError(f"--cache-type {cache_type}: not known; one of {', '.join(CACHE_BYTES)}")
+    tuning = replace(serve.tuning, kv_cache_type=cache_type or serve.tuning.kv_cache_type)
+    return replace(serve, context=context or serve.context, parallel=parallel or serve.parallel, tuning=tuning)
+
+
+def _given(size: str | None) -> list[Device] | None:
+    if size is None:
+        return None
+    from stoker.config.units import parse_size
+    from stoker.fleet.memory.device import Device
+
+    try:
+        total = parse_size(size)
+    except ValueError as error:
+        raise UsageError(f"--device-memory {size}: {error}") from error
+    return [Device(0, "given", f"a device of {figures.size(total)}", "", total, total)]
+
+
+def _judge(serve: Serve, devices: list[Device], main: Host, is_path: bool) -> Report:
+    from dataclasses import replace
+
+    from stoker.fleet.memory.fit import check
+
+    shape = check.read(serve.model)
+    if is_path and serve.context is None:
+        serve = replace(serve, context=shape.context)
+    return check.examine(serve, devices, main, shape)
+
+
+def _show(judged: list[Report | str], is_path: bool) -> None:
+    reports = [report for report in judged if not isinstance(report, str)]
+    rows = [
+        (
+            report.serve, row.place, figures.size(row.need.weights), figures.size(row.need.cache),
+            figures.size(row.need.overhead), figures.size(row.need.total), figures.size(row.verdict.room),
+            figures.size(row.free), str(row.verdict.answer),
+        )
+        for report in reports
+        for row in report.rows
+    ]  # fmt: skip
+    if rows:
+        terminal.table(_COLUMNS, rows, right=_COLUMNS[2:8])
+    for result in judged:
+        terminal.say()
+        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, is_path):
+            terminal.say(line)
+
+
+def _sentences(report: Report, is_path: bool) -> list[str]:
+    from stoker.fleet.memory.fit.rules import Kind
+    from stoker.fleet.memory.fit.verdict import Answer
+
+    shape, plan, context = report.shape, report.plan, report.estimate.context
+    size = f"{_count(shape.parameters)} parameters, " if shape.parameters else ""
+    cache = f", KV cache in {plan.cache_type}" if plan.cache_type != "auto" else ""
+    lines = [
+        f"{report.serve}: {shape.architecture}, {size}{shape.precision}; {plan.parallel} x {context} tokens{cache}"
+    ]
+    lines += [f"  assumed: {note}" for note in shape.notes]
+    lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
+              if remark.kind is not Kind.UNSUPPORTED]  # fmt: skip
+    lines += [f"  refused: {problem}" for problem in report.problems]
+    if report.context is not None:
+        trained = " (what it was trained for)" if report.context == shape.context else ""
+        lines.append(f"  largest context with {plan.parallel} at once: {report.context}{trained}")
+    if report.parallel is not None:
+        more = " or more" if report.parallel == _MOST_AT_ONCE else ""
+        lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
+    if report.verdict.answer is Answer.UNKNOWN:
+        lines.append("  next: say how much there is, with --device-memory, or `memory` of the slot")
+    elif report.verdict.answer is Answer.TOO_LARGE:
+        lines.append(f"  next: {_way_out(report)}")
+    elif not report.problems:
+        start = "stoker serves experiment --model MODEL --port 8100" if is_path else f"stoker serves up {report.serve}"
+        lines.append(f"  next: {start}")
+    return lines
+
+
+def _count(number: int) -> str:
+    return f"{number / 1e9:.1f} billion" if number >= 10**9 else f"{number / 1e6:.1f} million"
+
+
+def _way_out(report: Report) -> str:
+    if report.context is not None:
+        return f"set `context = {report.context}`" + (
+            f", or `parallel = {report.parallel}`" if report.parallel is not None else ""
+        )
+    if report.parallel is not None:
+        return f"set `parallel = {report.parallel}`"
+    return report.smaller or "take a smaller model, a smaller quantisation, or more devices"
+
+
+def _document(serve: Serve, result: Report | str) -> dict[str, Any]:
+    if isinstance(result, str):
+        return {"serve": serve.name, "model": serve.model, "verdict": "unknown", "problems": [result]}
+    return {
+        "serve": serve.name,
+        "model": serve.model,
+        "format": result.shape.format,
+        "architecture": result.shape.architecture,
+        "precision": result.shape.precision,
+        "parameters": result.shape.parameters,
+        "context": result.estimate.context,
+        "parallel": result.plan.parallel,
+        "cache_type": result.plan.cache_type,
+        "needed": result.needed,
+        "places": [
+            {
+                "place": row.place, "weights": row.need.weights, "kv_cache": row.need.cache,
+                "engine": row.need.overhead, "needed": row.need.total, "room": row.verdict.room,
+                "total": row.verdict.total, "free": row.free, "verdict": row.verdict.answer,
+            }
+            for row in result.rows
+        ],
+        "verdict": result.verdict.answer,
+        "short": result.verdict.short,
+        "largest_context": result.context,
+        "largest_parallel": result.parallel,
+        "smaller": result.smaller,
+        "problems": list(result.problems),
+        "remarks": [
+            {"rule": r.rule, "kind": r.kind, "says": r.says, "date": str(r.date), "source": r.source}
+            for r in result.remarks
+        ],
+        "notes": list(result.shape.notes),
+    }  # fmt: skip

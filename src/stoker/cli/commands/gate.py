@@ -1,0 +1,98 @@
+"""`stoker gate`: may this serve be what an alias means? Measure what is missing, then judge condition by condition."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+
+if TYPE_CHECKING:
+    from stoker.domain.gate import Gate
+    from stoker.domain.run import Run
+
+
+def gate(
+    serve: options.ServeName,
+    alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="By the gate of this alias.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what could be measured.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge what is there; measure and keep nothing.")] = False,
+    unknown_ok: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-ok",
+            help="For serves that others run. An unknown identity counts as unchanged, so that a kept canary baseline, "
+            "soak or context search counts; a condition that this serve cannot answer is ignored by the verdict, not "
+            "passed. Both are named, and kept in the evidence.",
+        ),
+    ] = False,
+    suites: Annotated[
+        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own for conditions of a class.")
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """May SERVE be what ALIAS means? Runs what is missing, says it per condition. Exit 0 only if all of them hold."""
+    from stoker.cli.evaluate import gating, kept, known
+    from stoker.domain.run import Kind, Outcome
+    from stoker.measure import gate as judged
+
+    if again and dry_run:
+        raise UsageError("--again measures, --dry-run does not: give one of them")
+    found = known.find(serve, config, state)
+    judging = gating.judging_of(found, alias, name, suites, unknown_ok)
+    asked = judging.gate
+    began = time.time()
+    runs = [] if again else gating.usable(judging, began)
+    told = {} if dry_run else gating.measure_missing(judging, runs, quiet=json)
+    unknown = gating.unknown_of(judging, runs)
+    findings = judged.judge(asked, runs, judging.classes, unknown if unknown_ok else ())
+    for condition, finding in zip(asked.conditions, findings, strict=True):
+        if finding.outcome is Outcome.UNDECIDED:
+            finding.fix = gating.fix_of(judging, condition, told, unknown)
+    outcome = judged.outcome_of(findings)
+    proposed = judging.proposals(alias)
+    settings: dict[str, object] = {
+        "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
+        "runs": [run.id for run in runs], "unknown_ok": unknown_ok,
+        "unknown_identity": judging.unknown_identity if unknown_ok else [],
+        "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],
+        "proposed": list(proposed),
+    }  # fmt: skip
+    run = kept.made(Kind.GATE, found.subject, began, outcome, findings, {}, settings, None)
+    if json:
+        terminal.emit(kept.document(run))
+    else:
+        _show(run, asked)
+    for text, why in proposed.items():
+        terminal.note(f'proposed for [gate.{asked.name}]: "{text}" ({why}, and the gate does not ask for it)')
+    if judging.unknown_identity and not dry_run:
+        terminal.note(gating.about_identity(judging))
+    if not dry_run:
+        terminal.note(f"kept: {kept.keep(run, found.state)}")
+    if outcome is not Outcome.PASSED:
+        raise typer.Exit(FAILED)
+    if alias is not None and not json and not dry_run:
+        terminal.note(f"now: stoker promote {alias} {serve} --evidence {run.id}")
+
+
+def _show(run: Run, gate: Gate) -> None:
+    rows = [(one.name, one.outcome.value, one.seen) for one in run.findings]
+    terminal.say("")
+    terminal.table(("CONDITION", "OUTCOME", "SEEN"), rows)
+    for one in run.findings:
+        if one.fix:
+            terminal.say(f"\n{one.name}: {one.fix}")
+    held = sum(one.outcome.value == "passed" for one in run.findings)
+    ignored = sum(one.outcome.value == "not-applicable" for one in run.findings)
+    count = f"{held} of {len(run.findings)} conditions" + (f", {ignored} ignored" if ignored else "")
+    took = figures.seconds(run.seconds)
+    terminal.say(f"\n{run.subject.serve}: {run.outcome.value} gate {gate.name}, {count}, {took}")

@@ -1,0 +1,140 @@
+"""`stoker init`: a first configuration from what is on this machine. Asks little; every question has an answer."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import UsageError
+
+if TYPE_CHECKING:
+    from stoker.cli.commands.starter import Found
+    from stoker.cli.machine.discover import Model
+
+MOST_MODELS = 4
+"""Models taken when nobody chooses: a first file should be readable."""
+
+
+def init(
+    path: Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")] = Path("stoker.toml"),
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing; take the answers that would be offered.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and comments every choice."""
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path} exists: check it with `stoker config check --config {path}`, or overwrite it: --force"
+        )
+    if not path.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or choose another --path")
+    from stoker.cli.commands import starter
+    from stoker.cli.machine import discover
+    from stoker.config.paths import default_vault
+
+    asks = not (yes or json)
+    if asks and not sys.stdin.isatty():
+        terminal.note("no terminal to ask on: taking every default (as with --yes)")
+        asks = False
+    vault = default_vault()
+    found = look(vault)
+    if not json:
+        report(found)
+    port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
+    chosen = choose(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
+    text = starter.starter(starter.Found(found.gpus, chosen, found.engines, vault, found.demo), port)
+    path.write_text(text, encoding="utf-8")
+    problems = _problems(path)
+    where = path.absolute()
+    if json:
+        terminal.emit(_document(found, where, problems))
+        return
+    terminal.say(f"wrote {where}")
+    for problem in problems:
+        terminal.note(f"to mend before it runs: {problem}")
+    if not discover.has_llama_cpp(found.engines):
+        terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
+    if not found.models:
+        terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
+        return
+    default = path.name == "stoker.toml" and where.parent == Path.cwd()
+    terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
+
+
+def look(vault: Path) -> Found:
+    """GPUs, models and engines of this machine; the shipped models where there is no other."""
+    from stoker.cli.commands.starter import Found
+    from stoker.cli.machine import discover
+
+    models = discover.models(discover.model_places(vault))
+    found = models or _shipped()
+    return Found(discover.gpus(), found, discover.engines(), vault, demo=not models and bool(found))
+
+
+def report(found: Found) -> None:
+    """Say what was found, and what was not."""
+    from stoker.cli.machine import discover
+
+    for gpu in found.gpus:
+        terminal.say(f"GPU     {gpu.index}: {gpu.name}, {figures.size(gpu.memory)}")
+    if not found.gpus:
+        terminal.say("GPU     none found; models will run on the CPU")
+    for place, model in enumerate(found.models, start=1):
+        shipped = ", comes with Stoker" if found.demo else ""
+        terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{shipped})")
+    if not found.models:
+        terminal.say("model   none found; nothing to serve yet")
+    for engine in found.engines:
+        terminal.say(f"engine  {engine.name}: {engine.where}")
+    if not discover.has_llama_cpp(found.engines):
+        terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
+
+
+def choose(models: Sequence[Model]) -> list[Model]:
+    """Ask which of the numbered models to serve. Asks again until the answer is a list of their numbers."""
+    if not models:
+        return []
+    default = ",".join(str(n) for n in range(1, min(len(models), MOST_MODELS) + 1))
+    while True:
+        answer: str = typer.prompt("Models to serve (numbers, comma separated)", default=default)
+        numbers = [part.strip() for part in answer.split(",") if part.strip()]
+        if numbers and all(n.isdigit() and 1 <= int(n) <= len(models) for n in numbers):
+            return [models[int(n) - 1] for n in dict.fromkeys(numbers)]
+        terminal.note(f"write numbers from 1 to {len(models)}, such as {default}")
+
+
+def _shipped() -> list[Model]:
+    from stoker.cli.machine.discover import Model
+    from stoker.config.demo import demo
+
+    paths = [Path(serve.model) for serve in demo(Path("/nonexistent"), 8000).serves]
+    return [Model(path, path.stat().st_size) for path in paths if path.is_file()]
+
+
+def _problems(path: Path) -> list[str]:
+    from stoker.config.load import load
+    from stoker.domain.errors import ConfigError
+
+    try:
+        load(path)
+    except ConfigError as error:
+        return error.problems
+    return []
+
+
+def _document(found: Found, path: Path, problems: list[str]) -> dict[str, object]:
+    return {
+        "path": str(path),
+        "problems": problems,
+        "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
+        "models": [{"path": str(m.path), "size": m.size} for m in found.models],
+        "engines": [{"name": e.name, "where": e.where} for e in found.engines],
+    }

@@ -1,0 +1,255 @@
+"""`stoker install`: Stoker as a service of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import Refused, UsageError, unknown_serve
+
+if TYPE_CHECKING:
+    import pwd
+
+    from stoker.domain.access import Settings
+    from stoker.fleet.systemd.install import Changes
+    from stoker.fleet.systemd.units import Site
+
+app = typer.Typer(help="Stoker as a service of this machine.", no_args_is_help=True)
+ROOT = Path("/")
+
+
+@app.command()
+def systemd(
+    config: options.Config = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="SERVE",
+            help="The serve that is to run after the next start. Default: the last resident of each slot.",
+            autocompletion=options.serve_names,
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[bool, typer.Option("--start", help="Start it now, and at every boot.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="As units of your own systemd, without root.")] = False,
+    run_as: Annotated[
+        str | None,
+        typer.Option(
+            "--run-as", metavar="NAME", help="Who the services run as. Default: who typed `sudo`.", show_default=False
+        ),
+    ] = None,
+    root: Annotated[
+        Path, typer.Option("--root", metavar="DIR", help="Install into the system under this directory.")
+    ] = ROOT,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the units of this configuration away again.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also write over units that were changed by hand.")] = False,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Write units for the front door, its watchdog and the serves that are units. All of them, or none."""
+    if remove and (profile is not None or start):
+        raise UsageError("--remove takes everything away: leave out --profile and --start")
+    if user and run_as is not None:
+        raise UsageError("units of your own systemd run as you: leave out --run-as, or leave out --user")
+    if start and root != ROOT:
+        raise UsageError(f"what is installed under {root} is not this system: leave out --start")
+    from stoker.fleet.systemd import install
+
+    account = _account(user, run_as)
+    settings = _settings(config, account)
+    site = _site(settings, account, user)
+    root = root.absolute()
+    if remove:
+        changes = install.plan_removal(site, root, force)
+    else:
+        _require_secrets(settings, site, root)
+        changes = install.plan(site, settings.serves, root, force, start)
+    slot = _slot(settings, profile) if profile is not None else None
+    if not dry_run:
+        with _remembered(install.under(root, Path(site.state)), account, slot, profile):
+            install.carry_out(changes, install.command)
+    if json:
+        terminal.emit(_document(changes, dry_run))
+    else:
+        _tell(changes, dry_run, remove, slot, profile)
+
+
+def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:
+    """Who the services run as. Raises UsageError for a name that nobody has."""
+    import pwd
+
+    name = run_as or (None if user else os.environ.get("SUDO_USER"))
+    if name is None:
+        return pwd.getpwuid(os.geteuid())
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise UsageError(
+            f"there is no user '{name}' on this machine: `useradd --system --create-home {name}`"
+        ) from None
+
+
+def _settings(config: str | None, account: pwd.struct_passwd) -> Settings:
+    """The configuration as the service will read it: with that account's home, and with the service's secrets."""
+    from stoker.config.load import find, load
+    from stoker.fleet.systemd.syntax import read_environment
+
+    if account.pw_uid != os.geteuid():
+        os.environ["HOME"] = account.pw_dir
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            os.environ.pop(name, None)
+    path = find(config).absolute()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for name, value in read_environment(path.with_name("stoker.env").read_text("utf-8")).items():
+            os.environ.setdefault(name, value)
+    return load(path)
+
+
+def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Site:
+    from stoker.fleet.systemd.units import Site
+
+    passed = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME") if os.environ.get(name)}
+    return Site(
+        config=settings.source,
+        state=settings.paths.state,
+        stoker=(_program(),),
+        user=None if user else account.pw_name,
+        home=account.pw_dir,
+        environment=passed,
+        shutdown_grace=settings.front_door.shutdown_grace,
+    )
+
+
+def _program() -> str:
+    """This very Stoker. Raises Refused."""
+    beside = Path(sys.executable).with_name("stoker")
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("stoker")
+    if found is None:
+        raise Refused(f"there is no `stoker` beside {sys.executable} or on PATH: install the package first")
+    return found
+
+
+def _require_secrets(settings: Settings, site: Site, root: Path) -> None:
+    """Raises Refused: a service does not have the environment of the shell that installs it."""
+    keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
+    names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
+    if not names:
+        return
+    path = Path(site.secrets_file)
+    where = shlex.quote(str(path))
+    try:
+        text, mode = path.read_text("utf-8"), stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        text, mode = "", 0o600
+    missing = [name for name in names if not re.search(rf"^\s*{name}=.", text, re.MULTILINE)]
+    if missing:
+        raise Refused(
+            f"a service does not see your shell's {', '.join(missing)}: write `{missing[0]}=...` into {path} "
+            f"(first `install -m 600 /dev/null {where}`), or point to a file (file:PATH) in the configuration",
+            code="secrets_missing",
+        )
+    if mode & 0o077:
+        raise Refused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
+
+
+def _slot(settings: Settings, profile: str) -> str:
+    """Where the wanted serve lives. Raises UsageError."""
+    serve = next((s for s in settings.serves if s.name == profile), None)
+    if serve is None:
+        raise unknown_serve(profile, (s.name for s in settings.serves), settings.source)
+    if serve.slot is None:
+        raise UsageError(f"'{profile}' has no slot: `keep_loaded = true` in the configuration starts it every time")
+    if serve.needs_force:
+        raise UsageError(f"'{profile}' is {serve.status}: {serve.reason or 'change its status'}; choose another serve")
+    return serve.slot
+
+
+@contextlib.contextmanager
+def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve: str | None) -> Iterator[None]:
+    """The wanted resident is on disk before the body, which may start the front door, and not any more if that fails.
+
+    Raises StokerError.
+    """
+    if slot is None:
+        yield
+        return
+    from stoker.store.active import Active
+    from stoker.store.private import unusable
+    from stoker.store.state import StateDir
+
+    active = Active(state / "active.json")
+    try:
+        with _as(account):
+            StateDir(state).prepare()
+            before = active.read().get(slot)
+            active.write(slot, serve)
+    except OSError as error:
+        text = f"{state / 'active.json'} cannot be written ({error.strerror}): check its directory's owner"
+        raise unusable(text) from error
+    try:
+        yield
+    except BaseException:
+        with _as(account):
+            active.write(slot, before)
+        raise
+
+
+@contextlib.contextmanager
+def _as(account: pwd.struct_passwd) -> Iterator[None]:
+    """What is made meanwhile belongs to this account; only root can be somebody else."""
+    before = (os.geteuid(), os.getegid())
+    if before[0] != 0 or account.pw_uid == 0:
+        yield
+        return
+    os.setegid(account.pw_gid)
+    os.seteuid(account.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(before[0])
+        os.setegid(before[1])
+
+
+def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, profile: str | None) -> None:
+    would = "would " if dry_run else ""
+    if dry_run:
+        for argv in changes.before:
+            terminal.say(f"would run    {shlex.join(argv)}")
+    for path, text in changes.files.items():
+        verb = "remove" if text is None else "write"
+        terminal.say(f"{would}{verb:<6} {path}" if dry_run else f"{'removed' if text is None else 'wrote':<7} {path}")
+        if dry_run and text is not None:
+            terminal.say("\n".join(f"    {line}".rstrip() for line in text.splitlines()))
+    if not changes.files:
+        terminal.say("nothing to remove" if remove else "every unit is as it should be")
+    if slot is not None:
+        terminal.say(f"{profile} {'would be' if dry_run else 'is'} what runs in slot {slot} after the next start")
+    for argv in changes.after:
+        terminal.say(f"{'would run' if dry_run else 'ran':<9} {shlex.join(argv)}")
+    for text in changes.notes:
+        terminal.note(f"note: {text}")
+    for argv in changes.next:
+        terminal.say(f"next: {shlex.join(argv)}")
+
+
+def _document(changes: Changes, dry_run: bool) -> dict[str, object]:
+    return {
+        "done": not dry_run,
+        "files": {str(path): text for path, text in changes.files.items()},
+        "before": [list(argv) for argv in changes.before],
+        "after": [list(argv) for argv in changes.after],
+        "notes": list(changes.notes),
+        "next": [list(argv) for argv in changes.next],
+    }

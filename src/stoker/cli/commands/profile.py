@@ -1,0 +1,222 @@
+"""`stoker profile`: what was measured of the tiers, by class. Works when nothing runs, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.domain.tier import Row
+    from stoker.store.demotions import Demoted
+    from stoker.store.profile import Rows
+
+app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
+_File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A profile, as `stoker profile export` writes it.",
+        autocompletion=options.profile_files,
+    ),
+]
+
+
+@app.command()
+def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+    """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
+    from stoker.cli.commands.graded import live_rows
+    from stoker.measure.statistics.stats import wilson
+    from stoker.request.decide.demotion import told
+
+    place = find_place(config, state)
+    rows, live = _own(place), live_rows(place)
+    demoted, stale = _demoted(place, rows), _stale(place)
+    keys = sorted(rows.keys() | live.keys())
+    if json:
+        terminal.emit(
+            [
+                _beside(key, rows.get(key), live.get(key)) | _of_demotion(key, demoted) | _of_age(key, stale)
+                for key in keys
+            ]
+        )
+        return
+    if not keys:
+        terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
+        terminal.note("measure them: stoker eval bootstrap")
+        return
+    columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT", "LIVE")
+
+    def cells(key: tuple[str, str]) -> tuple[str, ...]:
+        row, graded = rows.get(key), _word(live[key]) if key in live else "-"
+        if row is None:
+            return (*key, "not measured", "-", "-", "-", "-", "-", graded)
+        verdict = f"{row.verdict.value} (stale)" if stale and key in stale else row.verdict.value
+        return (
+            *key, verdict, f"{row.passed} of {row.n}", f"{wilson(row.passed, row.n).low:.2f}",
+            _seconds(row.latency), row.source, figures.moment(row.at) if row.at else "-", graded,
+        )  # fmt: skip
+
+    terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
+    for one in demoted.values():
+        terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
+    for (tier, name), why in (stale or {}).items():
+        terminal.say(f"{tier} at {name}: {why}")
+    if stale:
+        terminal.note("measure again what counts no longer: stoker eval calibrate")
+    elif stale is None:
+        terminal.note("which rows still count is known while Stoker runs: " + place.start)
+
+
+@app.command()
+def diff(
+    other: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Another profile. Default: before the last change.",
+            autocompletion=options.profile_files,
+            show_default=False,
+        ),
+    ] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """What changed: verdicts that are new, gone, or other than they were. Exit 1 if any did."""
+    from stoker.store.profile import ProfileFile, load
+
+    place = find_place(config, state)
+    if other is None:
+        history = ProfileFile(_path(place)).history()
+        if not history:
+            raise UsageError("there is no earlier profile to compare with: stoker profile diff FILE")
+        other = history[-1]
+    before, now = load(other, _WRITTEN), _own(place)
+    changes = [
+        {"tier": tier, "class": name, "before": _word(before.get((tier, name))), "now": _word(now.get((tier, name)))}
+        for tier, name in sorted(before.keys() | now.keys())
+        if before.get((tier, name)) != now.get((tier, name))
+    ]
+    if json:
+        terminal.emit(changes)
+    elif changes:
+        terminal.table(("TIER", "CLASS", "BEFORE", "NOW"), [tuple(one.values()) for one in changes])
+    else:
+        terminal.say("nothing changed")
+    if changes:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def export(
+    to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to. Default: standard output.")] = None,
+    config: options.Config = None,
+    state: options.State = None,
+) -> None:
+    """Write the profile as it is routed by."""
+    from stoker.store.profile import encode
+
+    body = encode(_own(find_place(config, state)).values())
+    if to is None:
+        terminal.say(body.decode().rstrip())
+        return
+    try:
+        to.write_bytes(body)
+    except OSError as error:
+        raise UsageError(f"{to} cannot be written: {error.strerror}") from error
+
+
+@app.command("import")
+def import_(
+    file: _File,
+    replace: Annotated[bool, typer.Option("--replace", help="Drop every row that FILE does not have.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+) -> None:
+    """Take over the rows of FILE, each in the place of the one it had. The old profile stays in its history."""
+    from stoker.store.profile import ProfileFile, load
+
+    place = find_place(config, state)
+    rows = load(file, _WRITTEN)
+    kept: Rows = {} if replace else _own(place)
+    try:
+        ProfileFile(_path(place)).write({**kept, **rows}.values())
+    except OSError as error:
+        raise UsageError(f"{_path(place)} cannot be written: {error.strerror}") from error
+    terminal.say(f"{len(rows)} rows taken over into {_path(place)}")
+    terminal.note("route by them: stoker reload")
+
+
+_WRITTEN = "give a file that `stoker profile export` wrote"
+
+
+def _own(place: Place) -> Rows:
+    """Empty where the file is not there yet. Raises ConfigError of one that is none."""
+    from stoker.store.profile import load
+
+    path = _path(place)
+    return load(path) if path.exists() else {}
+
+
+def _demoted(place: Place, rows: Rows) -> Demoted:
+    """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
+    from stoker.request.decide.demotion import holds
+    from stoker.store.demotions import Demotions, path_of
+
+    return {key: one for key, one in Demotions(path_of(place.state)).read().items() if holds(one, rows.get(key), None)}
+
+
+def _stale(place: Place) -> dict[tuple[str, str], str] | None:
+    """Why rows count no longer, as the running Stoker sees its models; None: none runs."""
+    from stoker.cli.console.failure import NotRunning
+
+    try:
+        with place.control() as control:
+            routing = control.document("/status").get("routing") or {}
+    except NotRunning:
+        return None
+    return {(one["tier"], one["class"]): one["why"] for one in routing.get("stale", [])}
+
+
+def _of_age(key: tuple[str, str], stale: dict[tuple[str, str], str] | None) -> dict[str, object]:
+    """`stale`: why it counts no longer, empty where it does; null: nobody knows, for nothing runs."""
+    return {"stale": None if stale is None else stale.get(key, "")}
+
+
+def _of_demotion(key: tuple[str, str], demoted: Demoted) -> dict[str, object]:
+    found = demoted.get(key)
+    return {} if found is None else {"demoted": list(found.checks)}
+
+
+def _path(place: Place) -> Path:
+    from stoker.store.profile import path_of
+
+    router = None if place.settings is None else place.settings.router
+    if router is None:
+        raise UsageError("no tiers are configured here: a profile is of [[tier]] entries")
+    return path_of(router, place.state)
+
+
+def _beside(key: tuple[str, str], row: Row | None, live: Row | None) -> dict[str, object]:
+    """A row with the live grades beside it. Of what no suite measured the figures are null."""
+    import msgspec
+
+    from stoker.domain.tier import Row
+
+    found: dict[str, object] = dict.fromkeys(Row.__struct_fields__) if row is None else msgspec.to_builtins(row)
+    found["tier"], found["task_class"] = key
+    return {**found, "live": None if live is None else msgspec.to_builtins(live)}
+
+
+def _word(row: Row | None) -> str:
+    return "not measured" if row is None else f"{row.verdict.value}, {row.passed} of {row.n}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else figures.seconds(value)

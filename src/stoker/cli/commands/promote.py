@@ -1,0 +1,112 @@
+"""`stoker promote`: an alias moves to another serve, on evidence, and is looked after."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.place import find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.console.control import Control
+
+LOOK = 0.5
+"""Seconds between two looks at a promotion that is waited for."""
+
+
+def promote(
+    alias: Annotated[str | None, typer.Argument(metavar="[ALIAS]", help="The alias. Default: show all.")] = None,
+    serve: Annotated[
+        str | None, typer.Argument(metavar="[SERVE]", help="What it is to mean.", autocompletion=options.serve_names)
+    ] = None,
+    evidence: Annotated[
+        str | None, typer.Option("--evidence", metavar="ID", help="A gate's result. Default: the newest of SERVE.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Let it mean again what the configuration says.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Without evidence; --reason is kept.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the promotion.")] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until its watch is over; exit 1 if it was taken back.")
+    ] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Move ALIAS to SERVE: at once for new requests, on the evidence of a gate, watched and taken back if it fails."""
+    place = find_place(config, state)
+    with place.control() as control:
+        if alias is None:
+            _show(control, json)
+            return
+        if reset:
+            answer = control.demote(alias)
+        elif serve is None:
+            raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
+        else:
+            found = evidence or newest(place.state, serve)
+            answer = control.promote(alias, serve, found, reason, force)
+    done = f"{alias} means {answer['serve']} now, {answer['previous']} before"
+    if wait and not reset:
+        with place.control() as control:
+            answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
+        done = f"{alias} means {answer['serve']}" if answer["kept"] else f"{alias} means {answer['previous']} again"
+    if json:
+        terminal.emit(answer)
+    else:
+        terminal.say(done)
+        if not reset and not wait and answer.get("watch"):
+            terminal.note(f"watched for {answer['watch']:g} s; stoker promote {alias} --reset undoes it")
+    if answer.get("kept") is False:
+        raise typer.Exit(FAILED)
+
+
+def newest(state: Path, serve: str) -> str:
+    """Id of the newest gate's result of a serve; empty: there is none."""
+    from stoker.domain.run import Kind
+    from stoker.store.results import Results
+
+    store = Results(state)
+    store.sync()
+    return next((entry.id for entry in store.select(Kind.GATE, serve, limit=1)), "")
+
+
+def _show(control: Control, json: bool) -> None:
+    aliases: list[dict[str, Any]] = control.document("/status").get("aliases", [])
+    if json:
+        terminal.emit(aliases)
+        return
+    if not aliases:
+        terminal.say("no aliases: [alias.NAME] in the configuration makes one")
+        return
+    rows = [
+        (
+            one["alias"], one["serve"], one["gate"] or "-",
+            _time(one["promoted_at"]),
+            one["evidence"] or one["reason"] or "-",
+            "-" if one["watched_for"] is None else f"{one['watched_for']:.0f} s",
+        )
+        for one in aliases
+    ]  # fmt: skip
+    terminal.table(("ALIAS", "MEANS", "GATE", "SINCE", "BY", "WATCHED FOR"), rows)
+
+
+def _time(at: float | None) -> str:
+    return "as configured" if at is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
+    """Until nobody watches any more; whether it still means what it was moved to."""
+    while True:
+        found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
+        if found is None or found["serve"] != serve:
+            if not quiet:
+                terminal.note(f"{alias} was taken back: stoker slot status and the events of /status say why")
+            return False
+        if found["watched_for"] is None:
+            return True
+        time.sleep(LOOK)

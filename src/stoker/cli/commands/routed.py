@@ -1,0 +1,108 @@
+"""`stoker decisions --routes`: what routing did, by class and tier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker.cli.console import figures, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.domain.decision import Decision
+    from stoker.domain.tier import Cost, Row
+    from stoker.measure.routes import Silent, TierRoute
+
+UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
+_COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
+            "FINDINGS")  # fmt: skip
+_RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
+
+
+def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> None:
+    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
+    from stoker.measure.routes import routes, silent, silent_total, total
+
+    rows = routes(decisions, clouds)
+    if not rows:
+        terminal.say("no requests that name a task are recorded yet")
+        terminal.note('they ask for the model "auto", or "auto:CLASS"; a dry run: stoker route "PROMPT"')
+        return
+    whole = total(rows)
+    terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
+    untried = _untried(decisions)
+    none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
+    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests named a task{none}")
+    classes = silent(live)
+    terminal.say(f"silent failures  {_wrong(silent_total(classes.values()))}")
+    for name, one in classes.items() if len(classes) > 1 else ():
+        terminal.say(f"  {name:<15}{_wrong(one)}")
+    terminal.say(f"saved            {_told(whole)}")
+
+
+def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> dict[str, Any]:
+    """The same for programs. Rates and money that nobody knows are null."""
+    from stoker.measure.routes import routes, silent, silent_total, total
+
+    rows, classes = routes(decisions, clouds), silent(live)
+    failures = None
+    if classes:
+        by_class = {name: _share(one) for name, one in classes.items()}
+        failures = {**_share(silent_total(classes.values())), "classes": by_class}
+    return {
+        "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
+        "rows": [_row(row) for row in rows], "total": _row(total(rows)), "silent_failures": failures,
+    }  # fmt: skip
+
+
+def _count(decisions: Sequence[Decision]) -> int:
+    return sum(decision.routed is not None for decision in decisions)
+
+
+def _untried(decisions: Sequence[Decision]) -> int:
+    """No tier might serve them, or none could be asked."""
+    return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
+
+
+def _row(row: TierRoute) -> dict[str, Any]:
+    import msgspec
+
+    bounds = row.accept_interval if row.first else None
+    made: dict[str, Any] = msgspec.to_builtins(row)
+    return made | {
+        "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
+        "escalation_rate": row.escalation_rate,
+    }  # fmt: skip
+
+
+def _share(one: Silent) -> dict[str, Any]:
+    return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
+
+
+def _wrong(one: Silent) -> str:
+    if one.rate is None:
+        return UNGRADED
+    low, high = one.interval
+    what = "answer" if one.graded == 1 else "answers"
+    return f"{one.wrong} of {one.graded} graded {what} wrong: {one.rate:.3f} ({low:.3f}-{high:.3f})"
+
+
+def _cells(row: TierRoute) -> tuple[str, ...]:
+    rate = figures.UNKNOWN
+    if row.accept_rate is not None:
+        rate = f"{row.accept_rate:.2f} ({row.accept_interval.low:.2f}-{row.accept_interval.high:.2f})"
+    found = ", ".join(f"{check} {count}" for check, count in sorted(row.findings.items(), key=lambda one: -one[1]))
+    return (
+        row.task, row.tier, str(row.requests), str(row.first), str(row.accepted), rate, str(row.escalated),
+        str(row.repairs), _money(row.cost), _money(row.saved), found or figures.UNKNOWN,
+    )  # fmt: skip
+
+
+def _money(value: float | None) -> str:
+    return figures.UNKNOWN if value is None else f"{value:.4g}"
+
+
+def _told(whole: TierRoute) -> str:
+    if whole.saved is None or whole.always_cloud is None:
+        return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
+    return f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the dearest cloud tier would have cost"

@@ -1,0 +1,234 @@
+"""`stoker serves`: each serve of the configuration, as it is and as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.commands import experiment
+from stoker.cli.commands.slot import known_name
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, Refused, unknown_serve
+from stoker.cli.console.place import Place, find_place
+
+if TYPE_CHECKING:
+    from stoker.cli.console.answers import ServeStatus
+
+app = typer.Typer(help="Serves: each one model, one way to run it.", no_args_is_help=True)
+app.command()(experiment.experiment)
+
+
+@app.command()
+def status(
+    name: options.MaybeServe = None,
+    config: options.Config = None,
+    state: options.State = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Show state, health and load. Of every serve, or of one with everything known about it."""
+    place = find_place(config, state)
+    if dry_run:
+        terminal.say(f"would ask GET /status on {place.socket}; it changes nothing")
+        return
+    if name is not None:
+        name = known_name(place, name)
+    with place.control() as control:
+        document = control.document("/status")
+        now = control.status()
+    if json:
+        terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"])])
+        return
+    if now.draining:
+        terminal.note("draining: nothing new is admitted; `stoker serves undrain` ends that")
+    serves = [s for s in now.serves if name in (None, s.name)]
+    if not serves:
+        terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
+        return
+    columns = ("SERVE", "STATE", "SLOT", "STATUS", "ENGINE", "ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT")
+    terminal.table(columns, [_row(s) for s in serves], right=("ACTIVE", "QUEUED", "UP", "MEMORY", "LOADS IN", "PORT"))
+    for serve in serves:
+        if serve.last_error:
+            again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
+            terminal.say(f"\n{serve.name}{again}: {serve.last_error}")
+    if name is not None:
+        _details(serves[0])
+
+
+def _row(serve: ServeStatus) -> tuple[str, ...]:
+    about = "about " if serve.swap_seconds_assumed and serve.swap_seconds is not None else ""
+    return (
+        serve.name,
+        serve.shown_state,
+        serve.slot or "-",
+        serve.status,
+        serve.engine,
+        f"{serve.in_flight}/{serve.max_active}",
+        str(serve.queued),
+        figures.seconds(serve.uptime),
+        figures.size(serve.memory if serve.measured is None else serve.measured),
+        about + figures.seconds(serve.swap_seconds),
+        figures.number(serve.port),
+    )
+
+
+def _details(serve: ServeStatus) -> None:
+    facts = {"model": serve.model, "served name": serve.served_name, "speaks": ", ".join(serve.dialects)}
+    facts |= {"pid": figures.number(serve.pid)} | {key: str(value) for key, value in serve.facts.items()}
+    terminal.say()
+    for fact, value in facts.items():
+        terminal.say(f"{fact:<14} {value or figures.UNKNOWN}")
+
+
+@app.command()
+def up(
+    name: options.MaybeServe = None,
+    config: options.Config = None,
+    state: options.State = None,
+    force: options.Force = False,
+    drain_timeout: options.DrainTimeout = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Load NAME and wait until it is ready. Without NAME: whatever fits without throwing anybody out."""
+    from stoker.cli.console.bring import bring_up, should_be_up
+
+    place = find_place(config, state)
+    seconds = options.duration(drain_timeout, "--drain-timeout")
+    if dry_run:
+        from stoker.cli.commands.plan import show_plan, switch_plan
+
+        show_plan(switch_plan(place, [name] if name else None, force, seconds), json)
+        return
+    if name is not None:
+        names = [known_name(place, name)]
+    else:
+        with place.control() as control:
+            names = should_be_up(place.settings, control.status())
+        if not names and not json:
+            terminal.say("nothing to bring up: every slot has its resident; `stoker slot switch SERVE` changes it")
+    _finish(bring_up(place, names, force, seconds, quiet=json).document(), json)
+
+
+@app.command()
+def down(
+    name: options.MaybeServe = None,
+    config: options.Config = None,
+    state: options.State = None,
+    drain_timeout: options.DrainTimeout = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Drain and stop NAME, or all. The next request for it starts it again."""
+    from stoker.cli.console.bring import bring_down
+
+    place = find_place(config, state)
+    seconds = options.duration(drain_timeout, "--drain-timeout")
+    if dry_run:
+        from stoker.cli.commands.plan import down_plan, show_plan
+
+        show_plan(down_plan(place, name, seconds), json)
+        return
+    if name is not None:
+        names = [known_name(place, name)]
+    else:
+        with place.control() as control:
+            names = [s.name for s in control.status().serves if not s.is_gone]
+        if not names and not json:
+            terminal.say("nothing is loaded")
+    _finish(bring_down(place, names, seconds, quiet=json).document(), json)
+
+
+def _finish(outcome: dict[str, object], json: bool) -> None:
+    if json:
+        terminal.emit(outcome)
+    if outcome["failed"]:
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def drain(
+    name: options.MaybeServe = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Admit nothing more to NAME, or at all. What is in flight ends normally."""
+    place = find_place(config, state)
+    serve = known_name(place, name) if name is not None else None
+    with place.control() as control:
+        answer = control.drain(serve)
+    back = f"stoker serves undrain {serve or ''}".rstrip()
+    _told(answer, json, f"{serve or 'everything'} drains: nothing new is admitted; take it back with `{back}`")
+
+
+@app.command()
+def undrain(
+    name: options.MaybeServe = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Admit requests to NAME, or at all, again."""
+    place = find_place(config, state)
+    serve = known_name(place, name) if name is not None else None
+    with place.control() as control:
+        answer = control.undrain(serve)
+    _told(answer, json, f"{serve or 'everything'} admits requests again")
+
+
+def _told(answer: dict[str, object], json: bool, words: str) -> None:
+    if json:
+        terminal.emit(answer)
+    else:
+        terminal.say(words)
+
+
+@app.command()
+def logs(
+    name: options.ServeName,
+    config: options.Config = None,
+    state: options.State = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    json: options.Json = False,
+) -> None:
+    """Print what the engine wrote. Works when nothing runs, too."""
+    from stoker.cli.commands import tail
+
+    place = find_place(config, state)
+    path = _log_of(place, name)
+    try:
+        last, end = tail.last_lines(path, lines)
+    except FileNotFoundError as error:
+        if place.settings is not None and place.serve(name).base_url is not None:
+            raise Refused(f"{name} runs by itself: its log is where its own server writes it", code="no_log") from error
+        unit = place.serve(name).unit if place.settings is not None else None
+        if unit is not None:
+            raise Refused(f"{name} runs as a unit: type `journalctl -u {unit} -n {lines}`", code="no_log") from error
+        raise Refused(
+            f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up {name}`",
+            code="no_log",
+        ) from error
+    if json:
+        terminal.emit({"serve": path.stem, "path": str(path), "lines": last})
+        return
+    for line in last:
+        terminal.say_log(line)
+    if follow:
+        try:
+            for text in tail.follow(path, end):
+                terminal.say_log(text, end="")
+        except KeyboardInterrupt:
+            return  # how one ends a log that is followed
+
+
+def _log_of(place: Place, name: str) -> Path:
+    if place.settings is not None:
+        return place.logs / f"{place.serve(name).name}.log"
+    known = [p.name.removesuffix(".log") for p in place.logs.glob("*.log")]
+    if name not in known:
+        raise unknown_serve(name, known, str(place.logs))
+    return place.logs / f"{name}.log"

@@ -1,0 +1,106 @@
+"""`stoker slot`: which slot holds what, and switching."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import FAILED, UsageError, unknown_serve
+from stoker.cli.console.place import Place, find_place
+
+app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+    """List slots, devices and residents."""
+    with find_place(config, state).control() as control:
+        document = control.document("/status")
+        status = control.status()
+    if json:
+        terminal.emit(document.get("slots", []))
+        return
+    if not status.slots:
+        terminal.say("no slots: every serve runs by itself")
+        return
+    rows = [
+        (
+            slot.name,
+            ", ".join(slot.devices) or "-",
+            figures.size(slot.memory) if slot.memory is not None else "one at a time",
+            ", ".join(slot.resident) or "empty",
+            ", ".join(s.name for s in status.serves if s.slot == slot.name),
+        )
+        for slot in status.slots
+    ]
+    terminal.table(("SLOT", "DEVICES", "ROOM", "RESIDENT", "SERVES"), rows)
+
+
+@app.command()
+def status(
+    slot: Annotated[str | None, typer.Argument(metavar="[SLOT]", help="One slot. Default: all.")] = None,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Show what each slot is doing. Residents, a swap under way with its phase, who waits."""
+    with find_place(config, state).control() as control:
+        document = control.document("/status")
+        status = control.status()
+    known = [s.name for s in status.slots]
+    if slot is not None and slot not in known:
+        raise UsageError(f"there is no slot '{slot}'; known slots: {', '.join(known) or 'none'}")
+    if json:
+        terminal.emit([s for s in document.get("slots", []) if slot in (None, s["name"])])
+        return
+    rows = []
+    for one in status.slots:
+        if slot not in (None, one.name):
+            continue
+        swap = "none"
+        if one.swap is not None:
+            swap = f"{one.swap.phase} -> {one.swap.target or 'nothing'}, {figures.seconds(one.swap.elapsed)}"
+            if one.swap.expected:
+                swap += f" of about {figures.seconds(one.swap.expected)}"
+        rows.append((one.name, ", ".join(one.resident) or "empty", swap, str(one.waiting), str(one.swaps)))
+    terminal.table(("SLOT", "RESIDENT", "SWAP", "WAITING", "SWAPS SO FAR"), rows, right=("WAITING", "SWAPS SO FAR"))
+
+
+@app.command()
+def switch(
+    serve: options.ServeName,
+    config: options.Config = None,
+    state: options.State = None,
+    force: options.Force = False,
+    drain_timeout: options.DrainTimeout = None,
+    dry_run: options.DryRun = False,
+    json: options.Json = False,
+) -> None:
+    """Make SERVE the resident of its slot. Returns when it is proved ready, or when the old one is back."""
+    from stoker.cli.console.bring import bring_up
+
+    place = find_place(config, state)
+    seconds = options.duration(drain_timeout, "--drain-timeout")
+    if dry_run:
+        from stoker.cli.commands.plan import show_plan, switch_plan
+
+        show_plan(switch_plan(place, [serve], force, seconds), json)
+        return
+    name = known_name(place, serve)
+    outcome = bring_up(place, [name], force, seconds, quiet=json)
+    if json:
+        terminal.emit(outcome.document())
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def known_name(place: Place, name: str) -> str:
+    """The serve's own name, as the running Stoker knows it. Raises UsageError that names the nearest one."""
+    with place.control() as control:
+        status = control.status()
+    found = status.serve(name)
+    if found is None:
+        raise unknown_serve(name, [s.name for s in status.serves], "the running Stoker")
+    return found.name

@@ -1,0 +1,223 @@
+"""`stoker stage`: a model comes into the vault while others are served; what is there; take one out."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import Refused, UsageError
+
+if TYPE_CHECKING:
+    from stoker.domain.serve import Serve
+    from stoker.fleet.stage.orders import Order
+    from stoker.fleet.stage.stager import Plan, Stager
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where the vault and the state directory are, and which serves are configured."""
+
+    vault: Path
+    state: Path
+    serves: tuple[Serve, ...]
+    config: str
+
+
+def staged_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names in the vault that begin with `incomplete`."""
+    from stoker.domain.errors import StokerError
+    from stoker.fleet.stage import vault
+
+    try:
+        ground = find_ground(context.params.get("config"))
+    except StokerError:
+        return []  # must not print into somebody's command line; `config check` tells
+    return [model.name for model in vault.models(ground.vault) if model.name.startswith(incomplete)]
+
+
+def stage(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SOURCE]",
+            help="A path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO[/FILE]; of a split GGUF "
+            "the first part.",
+            show_default=False,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="What it is called in the vault. Default: as at its source."),
+    ] = None,
+    sha256: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sha256", metavar="[FILE=]HEX", help="The digest that it, or FILE of it, must have (repeatable)."
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on with what an earlier attempt left, or begin anew.")
+    ] = True,
+    quota: Annotated[
+        str | None,
+        typer.Option("--quota", metavar="SIZE", help='What the whole vault may hold: "200GiB".', show_default=False),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="What is in the vault, and which serves use it.")] = False,
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            "--remove",
+            metavar="NAME",
+            help="Take a model out of the vault; refused while a serve names it.",
+            autocompletion=staged_names,
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With --remove: also while a serve names it.")] = False,
+    dry_run: options.DryRun = False,
+    config: options.Config = None,
+    json: options.Json = False,
+) -> None:
+    """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
+    import asyncio
+
+    from stoker.cli.commands import staged
+
+    if sum((source is not None, list_, remove is not None)) != 1:
+        raise UsageError("say one of: what to stage (a SOURCE), --list, or --remove NAME")
+    if force and remove is None:
+        raise UsageError("--force goes with --remove NAME only")
+    ground = find_ground(config)
+    if list_:
+        staged.show_list(ground.vault, ground.state, ground.serves, json)
+        return
+    if remove is not None:
+        _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
+        return
+    order = _order(str(source), name, sha256 or [])
+    stager = _stager(ground, quota)
+    if dry_run:
+        plan = asyncio.run(stager.plan(order))
+        staged.show_plan(ground.vault, order, plan, json)
+        _require(plan)
+        return
+    _stage(ground, stager, order, resume, json)
+
+
+def find_ground(config: str | None) -> Ground:
+    """By the configuration; without any file the places that one has by default. Raises ConfigError."""
+    from stoker.config.load import find, load
+    from stoker.config.paths import default_state, default_vault
+    from stoker.domain.errors import ConfigError
+
+    try:
+        path = find(config)
+    except ConfigError:
+        if config is not None or os.environ.get("STOKER_CONFIG"):
+            raise
+        return Ground(default_vault(), default_state(), (), "stoker.toml")
+    settings = load(path)
+    return Ground(Path(settings.paths.vault), Path(settings.paths.state), settings.serves, str(path))
+
+
+def _order(text: str, name: str | None, digests: list[str]) -> Order:
+    from stoker.fleet.rehydrate.sources import Kind, of_folder, parse
+    from stoker.fleet.stage.orders import order
+    from stoker.fleet.stage.vault import listing
+
+    is_path = not text.startswith(("http://", "https://", "rsync:", "s3://", "hf:"))
+    try:
+        found = parse(os.path.abspath(os.path.expanduser(text)) if is_path else text)
+        files: list[str] = []
+        if found.kind is Kind.PATH:
+            if not os.path.exists(found.path):
+                raise ValueError(f"there is no {found.path}")
+            if os.path.isdir(found.path):
+                found, files = of_folder(found), listing(Path(found.path))
+        return order(found, name.removeprefix("vault:") if name is not None else None, digests, files)
+    except ValueError as error:
+        raise UsageError(str(error), code="bad_source") from error
+
+
+def _stager(ground: Ground, quota: str | None) -> Stager:
+    from stoker.config.units import parse_size
+    from stoker.fleet.stage.stager import Stager
+    from stoker.store.state import StateDir
+
+    try:
+        limit = parse_size(quota) if quota is not None else None
+    except ValueError as error:
+        raise UsageError(f"--quota {quota}: {error}") from error
+    StateDir(ground.state).prepare()  # the digests are remembered there
+    return Stager(ground.vault, ground.state, limit)
+
+
+def _require(plan: Plan) -> None:
+    from stoker.fleet.stage.decide import Answer
+
+    if plan.decision.answer is Answer.REFUSE:
+        raise Refused(plan.decision.why, code=plan.decision.code)
+
+
+def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
+    import asyncio
+
+    from stoker.cli.commands import staged
+    from stoker.cli.console import transfer
+    from stoker.cli.console.bring import INTERRUPTED
+    from stoker.fleet.stage.box import Box
+    from stoker.fleet.stage.priority import step_aside
+
+    step_aside()
+    try:
+        with transfer.view(quiet=json) as view:
+            result = asyncio.run(stager.stage(order, view.show, resume))
+    except KeyboardInterrupt:
+        kept = figures.size(Box(ground.vault, order.name).size)
+        terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
+        raise typer.Exit(INTERRUPTED) from None
+    staged.show_staged(order, result, ground.serves, json)
+
+
+def _again() -> str:
+    words = [word for word in sys.argv[1:] if word != "--no-resume"]
+    if any("?" in word for word in words):  # what follows may be a signature
+        return "type the same command again"
+    return shlex.join(["stoker", *words])
+
+
+def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -> None:
+    from stoker.fleet.stage import vault
+    from stoker.fleet.stage.box import Box, boxes
+
+    model = vault.find(ground.vault, name) or vault.find(ground.vault, f"{name}.gguf")
+    name = model.name if model is not None else name
+    begun = next((box for box in boxes(ground.vault) if box.name == name), None)
+    if model is None and begun is None:
+        known = ", ".join(each.name for each in vault.models(ground.vault)) or "nothing"
+        raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
+    users = vault.users(model, ground.serves) if model is not None else []
+    if users and not force:
+        raise Refused(
+            f"vault:{name} is used by {', '.join(users)}: take it out of {ground.config} first, or add --force "
+            "(an engine that runs keeps what it has; its next start fails)",
+            code="in_use",
+        )
+    size = (model.size if model is not None else 0) + Box(ground.vault, name).size
+    if not dry_run:
+        if model is not None:
+            vault.remove(ground.vault, model)
+        elif begun is not None:
+            with begun.claimed():
+                begun.discard()
+    if json:
+        terminal.emit({"model": f"vault:{name}", "bytes": size, "removed": not dry_run, "used_by": users})
+    else:
+        terminal.say(f"vault:{name} {'would be' if dry_run else 'is'} removed, {figures.size(size)}")

@@ -1,0 +1,189 @@
+"""`stoker top`: the live view. One frame is a pure function of two looks at /status."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.failure import UsageError
+from stoker.cli.console.place import find_place
+from stoker.domain.printable import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from stoker.cli.console.answers import Event, ServeStatus, SlotStatus, Status
+
+EVENTS = 8
+NARROW = 110
+"""Columns of a terminal below which what matters least is left out."""
+_DISPENSABLE = ("WHERE", "SLOT", "QUEUED", "LOADS IN")
+LEAST = 0.2
+
+
+def top(
+    config: options.Config = None,
+    state: options.State = None,
+    interval: Annotated[
+        str, typer.Option("--interval", "-n", metavar="TIME", help='Time between two looks ("1s").')
+    ] = "1s",
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit. Without a terminal: always.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Watch slots, serves, memory, requests and events. Ctrl-C ends it."""
+    seconds = options.duration(interval, "--interval") or 0.0
+    if seconds < LEAST:
+        raise UsageError(f"--interval {interval}: at least {figures.seconds(LEAST)}")
+    place = find_place(config, state)
+    with place.control() as control:
+        if json:
+            terminal.emit(control.document("/status"))
+            return
+        if once or not terminal.is_live():
+            out = terminal.console()
+            out.print(frame(control.status(), None, 0.0, time.time(), out.width))
+            return
+        from rich.live import Live
+
+        before, looked = control.status(), time.monotonic()
+        out = terminal.console()
+        with Live(frame(before, None, 0.0, time.time(), out.width), console=out, screen=True) as live:
+            try:
+                while True:
+                    time.sleep(seconds)
+                    now, moment = control.status(), time.monotonic()
+                    live.update(frame(now, before, moment - looked, time.time(), out.width))
+                    before, looked = now, moment
+            except KeyboardInterrupt:
+                pass
+
+
+def frame(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Group:
+    """What is on a screen of `width` columns. Rates are between `before` and `now`, `elapsed` seconds apart; without
+    `before` they are unknown.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Text | Table] = [_head(now, wall), Text()]
+    if now.slots:
+        parts += [_slots(now), Text()]
+    parts += [_serves(now, before, elapsed, wall, width), Text()]
+    parts += [_event(event) for event in now.events[:EVENTS]]
+    return Group(*parts)
+
+
+def _head(now: Status, wall: float) -> Text:
+    from rich.text import Text
+
+    text = Text(f"stoker {now.version}", style="bold")
+    text.append(f"  {now.frontdoor.base_url}", style="not bold")
+    up = wall - now.started_at if now.started_at else None
+    text.append(f"  up {figures.seconds(up)}  {now.frontdoor.in_flight} in flight", style="not bold")
+    if now.draining:
+        text.append("  draining: nothing new is admitted", style="yellow")
+    return text
+
+
+def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        drawn.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+    return drawn
+
+
+def _slots(now: Status) -> Table:
+    drawn = _table("SLOT", "RESIDENT", "MEMORY", "SWAP", "WAITING", "SWAPS", right=("WAITING", "SWAPS"))
+    for slot in now.slots:
+        drawn.add_row(
+            slot.name, ", ".join(slot.resident) or "empty", _room(slot), _swap(slot), str(slot.waiting), str(slot.swaps)
+        )
+    return drawn
+
+
+def _room(slot: SlotStatus) -> str:
+    if slot.memory is None and slot.memory_used is None:
+        return figures.UNKNOWN
+    if slot.memory is None:
+        return figures.size(slot.memory_used)
+    return f"{figures.size(slot.memory_used)} of {figures.size(slot.memory)}"
+
+
+def _swap(slot: SlotStatus) -> str:
+    swap = slot.swap
+    if swap is None:
+        return figures.UNKNOWN
+    expected = f" of about {figures.seconds(swap.expected)}" if swap.expected else ""
+    return f"{swap.phase} {swap.target or 'nothing'}, {figures.seconds(swap.elapsed)}{expected}"
+
+
+def _serves(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Table:
+    numbers = ("ACTIVE", "QUEUED", "TOK/S", "MEMORY", "UP", "LOADS IN")
+    columns = ("SERVE", "STATE", "HEALTH", "WHERE", "SLOT", *numbers)
+    shown = [column for column in columns if width >= NARROW or column not in _DISPENSABLE]
+    drawn = _table(*shown, right=numbers)
+    for serve in now.serves:
+        earlier = before.serve(serve.name) if before is not None else None
+        loads = figures.seconds(serve.swap_seconds)
+        cells: tuple[Text | str, ...] = (
+            serve.name,
+            terminal.styled(serve.shown_state),
+            _health(serve, wall),
+            _where(serve),
+            serve.slot or figures.UNKNOWN,
+            f"{serve.in_flight}/{serve.max_active}",
+            str(serve.queued),
+            _rate(serve, earlier, elapsed),
+            _held(serve),
+            figures.seconds(serve.uptime),
+            f"about {loads}" if serve.swap_seconds_assumed and serve.swap_seconds is not None else loads,
+        )
+        drawn.add_row(*(cell for column, cell in zip(columns, cells, strict=True) if column in shown))
+    return drawn
+
+
+def _where(serve: ServeStatus) -> str:
+    """And, where it is warm because it is expected next, why."""
+    if serve.temperature is None:
+        return figures.UNKNOWN
+    return f"{serve.temperature}, {serve.expected}" if serve.expected else serve.temperature
+
+
+def _health(serve: ServeStatus, wall: float) -> Text:
+    if serve.watchdog is None or serve.state in ("stopped", "backoff", "parked"):
+        return terminal.styled(figures.UNKNOWN)
+    text = terminal.styled(serve.watchdog.health)
+    if serve.watchdog.verified_at is not None:
+        text.append(f" {figures.seconds(max(0.0, wall - serve.watchdog.verified_at))} ago")
+    return text
+
+
+def _rate(serve: ServeStatus, earlier: ServeStatus | None, elapsed: float) -> str:
+    """Tokens of the requests that ended meanwhile, per second."""
+    if earlier is None or elapsed <= 0:
+        return figures.UNKNOWN
+    made = serve.totals.output_tokens - earlier.totals.output_tokens
+    return f"{made / elapsed:.0f}" if made >= 0 else figures.UNKNOWN
+
+
+def _held(serve: ServeStatus) -> str:
+    if serve.measured is not None:
+        return figures.size(serve.measured)
+    return f"{figures.size(serve.memory)} declared" if serve.memory is not None else figures.UNKNOWN
+
+
+def _event(event: Event) -> Text:
+    text = terminal.styled(event.kind)
+    text.pad_right(max(0, 10 - len(event.kind)))
+    text.append(one_line(f" {event.serve}: {event.text}" if event.serve else f" {event.text}"))
+    moment = figures.moment(event.at)[11:]
+    line = terminal.styled(f"{moment}  ")
+    line.append_text(text)
+    return line

@@ -1,0 +1,126 @@
+"""`stoker up`: the front door and its fleet, in the foreground."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.commands import demo
+from stoker.cli.console import options, terminal
+from stoker.cli.console.failure import Refused, UsageError, unknown_serve
+from stoker.cli.console.place import cautions, demo_state, load_settings
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+
+DEMO_PORT = 8000
+
+
+def up(
+    config: options.Config = None,
+    demo_: Annotated[bool, typer.Option("--demo", help="Two tiny models and no configuration, to try it out.")] = False,
+    leave_running: Annotated[
+        bool, typer.Option("--leave-running", help="Ctrl-C and SIGTERM leave the models running for the next `up`.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Start what was resident in each slot when Stoker last ran.")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Listen here instead of the configured port.", show_default=False
+        ),
+    ] = None,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--force", metavar="NAME", help="Let this rejected or blocked serve run (repeatable).", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Run the front door and its models. In the foreground; Ctrl-C ends both."""
+    if demo_ and config is not None:
+        raise UsageError("--demo brings its own configuration: leave out --config, or leave out --demo")
+    if demo_ and leave_running:
+        raise UsageError("the demo's models end with it: leave out --leave-running, or use a configuration")
+    read = _demo_settings(port) if demo_ else _file_settings(config, port)
+    settings = read()
+    forced = frozenset(force or ())
+    for name in sorted(forced):
+        if name not in {serve.name for serve in settings.serves}:
+            raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
+    warn(settings)
+    require_port(settings)
+    from stoker.app.application import run
+
+    announce = announcer(settings, demo.screen(settings)) if demo_ else terminal.say
+    raise typer.Exit(
+        run(
+            settings,
+            leave_running=leave_running,
+            resume=resume,
+            announce=announce,
+            reload=None if demo_ else read,
+            force=forced,
+        )
+    )
+
+
+def warn(settings: Settings) -> None:
+    """Print what is allowed but hardly meant."""
+    for warning in cautions(settings):
+        terminal.note(f"warning: {warning}")
+
+
+def require_port(settings: Settings) -> None:
+    """Raises Refused, naming who holds the front door's port and what to do, unless it is free."""
+    from stoker.cli.machine import ports
+
+    host, port = settings.front_door.host, settings.front_door.port
+    try:
+        if ports.is_free(host, port):
+            return
+    except OSError as error:
+        raise Refused(
+            f"cannot listen on {host}:{port}: {error.strerror or error}; change [front_door] host, or use --port",
+            code="cannot_listen",
+        ) from error
+    raise Refused(
+        f"port {port} on {host} is in use by {ports.holder(port)}; "
+        f"end that, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
+        code="port_in_use",
+    )
+
+
+def announcer(settings: Settings, screen: str) -> Callable[[str], None]:
+    """Passes on what the program announces; once it tells that it listens, `screen` follows."""
+    where = f":{settings.front_door.port}"
+    shown = False
+
+    def announce(text: str) -> None:
+        nonlocal shown
+        terminal.say(text)
+        if not shown and "listening" in text and where in text:
+            shown = True
+            terminal.say(screen)
+
+    return announce
+
+
+def _file_settings(config: str | None, port: int | None) -> Callable[[], Settings]:
+    return lambda: _at_port(load_settings(config), port)
+
+
+def _demo_settings(port: int | None) -> Callable[[], Settings]:
+    from stoker.config.demo import demo
+
+    return lambda: demo(demo_state(), port or DEMO_PORT)
+
+
+def _at_port(settings: Settings, port: int | None) -> Settings:
+    if port is None:
+        return settings
+    return dataclasses.replace(settings, front_door=dataclasses.replace(settings.front_door, port=port))

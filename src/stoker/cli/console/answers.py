@@ -1,0 +1,154 @@
+"""What a running Stoker answers to the command line. Unknown fields are ignored: it may be newer than we are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stoker.cli.console.watched import Watched
+
+
+class SwapStatus(msgspec.Struct, frozen=True):
+    """A swap under way. `elapsed`, `drain_wait` and `expected` are seconds."""
+
+    phase: str
+    target: str | None = None
+    stopping: list[str] = []
+    elapsed: float = 0.0
+    drain_wait: float | None = None
+    expected: float | None = None
+    generation: int = 0
+
+
+class SlotStatus(msgspec.Struct, frozen=True):
+    """A slot, who lives there, and who waits."""
+
+    name: str
+    devices: list[str] = []
+    memory: int | None = None
+    resident: list[str] = []
+    swap: SwapStatus | None = None
+    swaps: int = 0
+    waiting: int = 0
+    memory_used: int | None = None
+    """Bytes that its residents hold, measured or declared; None: unknown."""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """What a serve has done since Stoker started."""
+
+    requests: int = 0
+    output_tokens: int = 0
+
+
+class Event(msgspec.Struct, frozen=True):
+    """Something that happened; `at` is Unix time."""
+
+    at: float
+    kind: str
+    serve: str = ""
+    text: str = ""
+
+
+class ServeStatus(msgspec.Struct, frozen=True):
+    """A serve as it is now. Times are seconds, sizes bytes."""
+
+    name: str
+    state: str
+    status: str = ""
+    engine: str = ""
+    model: str = ""
+    served_name: str = ""
+    aliases: list[str] = []
+    slot: str | None = None
+    in_flight: int = 0
+    queued: int = 0
+    max_active: int = 0
+    pid: int | None = None
+    port: int | None = None
+    uptime: float | None = None
+    swap_seconds: float | None = None
+    swap_seconds_assumed: bool = True
+    memory: int | None = None
+    facts: dict[str, Any] = {}
+    backoff: float | None = None
+    last_error: str | None = None
+    dialects: list[str] = []
+    driver: str = ""
+    temperature: str | None = None
+    """`hot`, `asleep`, `warm`, `cold`; None: unknown."""
+    expected: str | None = None
+    """Why it is kept warm, where it is expected next: `rule`, `pattern`, `frequency`."""
+    measured: int | None = None
+    measured_by: str | None = None
+    parked: str | None = None
+    watchdog: Watched | None = None
+    """None: nobody looks."""
+    totals: Totals = Totals()
+    fallback: str | None = None
+    cloud: bool = False
+
+    @property
+    def shown_state(self) -> str:
+        """For people: of a cloud that nobody asked for yet it is not known whether it runs."""
+        if self.parked:
+            return "parked"
+        return "not asked" if self.cloud and self.state == "stopped" else self.state
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it runs, not even asleep."""
+        return self.state == "stopped" and self.temperature != "asleep"
+
+
+class FrontDoorStatus(msgspec.Struct, frozen=True):
+    """Where it listens."""
+
+    base_url: str = ""
+    host: str = ""
+    port: int = 0
+    auth: str = ""
+    in_flight: int = 0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """GET /status."""
+
+    version: str
+    pid: int
+    serves: list[ServeStatus] = []
+    slots: list[SlotStatus] = []
+    draining: bool = False
+    frontdoor: FrontDoorStatus = FrontDoorStatus()
+    started_at: float = 0.0
+    events: list[Event] = []
+
+    def serve(self, name: str) -> ServeStatus | None:
+        """By any name that means it; its own goes first."""
+        own = next((s for s in self.serves if s.name == name), None)
+        return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
+
+    def slot(self, name: str | None) -> SlotStatus | None:
+        return next((s for s in self.slots if s.name == name), None)
+
+
+class Switched(msgspec.Struct, frozen=True):
+    """POST /admin/switch: whole and per-phase seconds (drain, check, stop, start, ready)."""
+
+    serve: str
+    seconds: float = 0.0
+    phases: dict[str, float | None] = {}
+
+
+class Reloaded(msgspec.Struct, frozen=True):
+    """POST /admin/reload: names of serves."""
+
+    changed: list[str] = []
+    added: list[str] = []
+    removed: list[str] = []
+    routing: bool = False
+    """Whether what routing goes by changed."""
+    lapsed: list[dict[str, str]] = []
+    """Tier and class of what was measured to be good enough, and is not known to be that any more."""
+    problems: list[str] = []

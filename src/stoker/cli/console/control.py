@@ -1,0 +1,175 @@
+"""A small synchronous HTTP client over STATE/stoker.sock."""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import json
+import socket
+import urllib.parse
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import msgspec
+
+from stoker.cli.console.answers import Reloaded, Status, Switched
+from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.domain.decision import Decision
+
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds that an answer may take which needs no model to load."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP/1.1 over a unix socket."""
+
+    def __init__(self, path: Path, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(self.timeout)
+        try:
+            sock.connect(str(self._path))
+        except BaseException:
+            sock.close()
+            raise
+        self.sock = sock
+
+
+class Control:
+    """Speaks to one running `up`. One request at a time; `close` may be called from another thread.
+
+    Every call raises NotRunning (nothing listens), Refused (it said no: its own message and code) or Unreadable
+    (no answer in time, or one that makes no sense). `start_hint` is the command that starts what was not found.
+    """
+
+    def __init__(self, path: Path, start_hint: str = "stoker up") -> None:
+        self.path = path
+        self.start_hint = start_hint
+        self._connection: _UnixConnection | None = None
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End whatever call is under way (it raises Unreadable there) and let go of the socket."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if connection.sock is not None:
+                try:
+                    connection.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that sits in recv; close() does not
+                except OSError as error:
+                    if error.errno != errno.ENOTCONN:  # the other side was faster
+                        raise
+            connection.close()
+
+    def document(self, path: str) -> dict[str, Any]:
+        """GET `path`; the JSON object as it came."""
+        return self._ask("GET", path, None, PATIENCE)
+
+    def status(self) -> Status:
+        return _typed(self.document("/status"), Status)
+
+    def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> Switched:
+        """Load `serve` and wait until it is proved ready, however long that takes."""
+        body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}
+        return _typed(self._ask("POST", "/admin/switch", body, None), Switched)
+
+    def unload(self, serve: str, drain_timeout: float | None = None) -> dict[str, Any]:
+        """Drain and stop `serve`; waits until it is gone."""
+        return self._ask("POST", "/admin/unload", {"serve": serve, "drain_timeout": drain_timeout}, None)
+
+    def drain(self, serve: str | None) -> dict[str, Any]:
+        """Admit nothing more to `serve` (None: to anything)."""
+        return self._ask("POST", "/admin/drain", {"serve": serve}, PATIENCE)
+
+    def undrain(self, serve: str | None) -> dict[str, Any]:
+        return self._ask("POST", "/admin/undrain", {"serve": serve}, PATIENCE)
+
+    def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
+        """Move an alias to `serve`. `evidence`: the id of a gate's result."""
+        body = {"alias": alias, "serve": serve, "evidence": evidence, "reason": reason, "force": force}
+        return self._ask("POST", "/admin/promote", body, PATIENCE)
+
+    def demote(self, alias: str) -> dict[str, Any]:
+        """Let an alias mean again what the configuration says."""
+        return self._ask("POST", "/admin/demote", {"alias": alias}, PATIENCE)
+
+    def route(self, prompt: str, model: str, task: str | None) -> dict[str, Any]:
+        """What would become of a request."""
+        return self._ask("POST", "/admin/route", {"prompt": prompt, "model": model, "task": task}, timeout=30)
+
+    def reload(self) -> Reloaded:
+        """Read the configuration again; waits until what changed is carried out."""
+        return _typed(self._ask("POST", "/admin/reload", {}, None), Reloaded)
+
+    def decisions(self, limit: int) -> list[Decision]:
+        """Newest first."""
+        answer = self.document(f"/admin/decisions?limit={limit}")
+        return _typed(answer.get("decisions"), list[Decision])
+
+    def decision(self, request_id: str) -> Decision:
+        answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
+        return _typed(answer.get("decision"), Decision)
+
+    def _ask(self, method: str, path: str, body: object, timeout: float | None) -> dict[str, Any]:
+        connection = self._connection = _UnixConnection(self.path, timeout)
+        headers = {"content-type": "application/json"} if body is not None else {}
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            response = connection.getresponse()
+            status, payload = response.status, response.read()
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            raise NotRunning(
+                f"no stoker is running here (nothing listens on {self.path}); start it: {self.start_hint}"
+            ) from error
+        except PermissionError as error:
+            raise Refused(
+                f"{self.path} belongs to another user; run this command as the user of `stoker up`"
+            ) from error
+        except TimeoutError as error:
+            raise Unreadable(
+                f"stoker did not answer {method} {path} on {self.path} within {timeout:g} s; is its process stopped?"
+            ) from error
+        except (http.client.HTTPException, OSError) as error:
+            raise Unreadable(
+                f"stoker broke off while answering {method} {path} on {self.path} ({type(error).__name__}); "
+                "look at the terminal or the journal where `stoker up` runs"
+            ) from error
+        finally:
+            self.close()
+        return _read(status, payload, f"{method} {path}")
+
+
+def _read(status: int, payload: bytes, asked: str) -> dict[str, Any]:
+    try:
+        document = json.loads(payload or b"{}")
+    except ValueError as error:
+        raise Unreadable(f"stoker answered {asked} with {status} and no JSON; restart `stoker up`") from error
+    if not isinstance(document, dict):
+        raise Unreadable(f"stoker answered {asked} with JSON that is no object; restart `stoker up`")
+    if status < 400:
+        return document
+    refusal = document.get("error")
+    if not isinstance(refusal, dict):
+        raise Refused(f"stoker answered {asked} with status {status} and no reason", status=status)
+    raise Refused(str(refusal.get("message", "")), code=str(refusal.get("code") or "refused"), status=status)
+
+
+def _typed(document: object, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise Unreadable(
+            f"the running stoker answers in a form that this version does not know ({error}); "
+            "restart `stoker up` with the version that is installed"
+        ) from error

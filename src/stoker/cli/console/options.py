@@ -1,0 +1,172 @@
+"""Options that many commands share, and completion of serve names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stoker.cli.console.failure import UsageError
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        "--manifest",
+        "-c",
+        metavar="FILE",
+        help="Configuration file. Default: $STOKER_CONFIG, ./stoker.toml, then ~/.config/stoker/stoker.toml.",
+        show_default=False,
+    ),
+]
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="State directory of the running Stoker, instead of the configuration's.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print exactly what would run, and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also a serve whose status is rejected or blocked.")]
+DrainTimeout = Annotated[
+    str | None,
+    typer.Option(
+        "--drain-timeout",
+        metavar="TIME",
+        help='Time that streams of a serve that must go get to end ("30s"; "0s" cuts at once).',
+        show_default=False,
+    ),
+]
+
+
+def serve_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of configured serves that begin with `incomplete`. Reads names only: a key press must not wait."""
+    tables = _listed(_document(context).get("serve"))
+    return _matching([t.get("name") for t in tables if not t.get("abstract")], incomplete)
+
+
+def model_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Serves, and what asks for a choice: `auto` where there are tiers, and aliases of tasks."""
+    document = _document(context)
+    if not _listed(document.get("tier")):
+        return serve_names(context, incomplete)
+    aliases = document.get("alias")
+    tasks = [name for name, told in aliases.items() if _is_task(told)] if isinstance(aliases, dict) else []
+    return [*serve_names(context, incomplete), *_matching(["auto", *tasks], incomplete)]
+
+
+def _is_task(told: object) -> bool:
+    """`"auto:CLASS"`, or a table with that as its `serve`."""
+    from stoker.domain.routing import is_reserved
+
+    target = told.get("serve") if isinstance(told, dict) else told
+    return isinstance(target, str) and is_reserved(target)
+
+
+def tier_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of configured tiers, in their order."""
+    return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)
+
+
+def compared_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Serves, tiers, and aliases of serves."""
+    aliases = _document(context).get("alias")
+    own = [name for name, told in aliases.items() if not _is_task(told)] if isinstance(aliases, dict) else []
+    names = [*serve_names(context, incomplete), *tier_names(context, incomplete), *_matching(own, incomplete)]
+    return list(dict.fromkeys(names))
+
+
+def class_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Classes of tasks: the built-in ones, then the configuration's own."""
+    from stoker.domain.task import CLASSES
+
+    router = _document(context).get("router")
+    own = router.get("class") if isinstance(router, dict) else None
+    return _matching([*CLASSES, *(own if isinstance(own, dict) else ())], incomplete)
+
+
+def class_lists(context: typer.Context, incomplete: str) -> list[str]:
+    """The same behind a comma: what stands before it stays."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in class_names(context, last)]
+
+
+def profile_files(incomplete: str) -> list[str]:
+    """Files of JSON, and the directories where one may lie."""
+    typed = Path(incomplete).expanduser()
+    where = typed if incomplete.endswith("/") or not incomplete else typed.parent
+    head = incomplete[: len(incomplete) - len("" if where == typed else typed.name)]
+    try:
+        entries = sorted(where.iterdir())
+    except OSError:
+        return []
+    found = [
+        f"{head}{entry.name}{'/' * entry.is_dir()}" for entry in entries if entry.is_dir() or entry.suffix == ".json"
+    ]
+    hides = incomplete == head
+    return [name for name in found if name.startswith(incomplete) and not (hides and name[len(head)] == ".")]
+
+
+def _document(context: typer.Context) -> dict[str, Any]:
+    """The configuration as it is written; empty where it cannot be read: nothing may be printed into somebody's command
+    line, and `config check` tells what is wrong.
+    """
+    import tomllib
+
+    from stoker.config.paths import default_config
+
+    given = context.params.get("config") or os.environ.get("STOKER_CONFIG")
+    for place in [Path(given).expanduser()] if given else [Path("stoker.toml"), default_config()]:
+        try:
+            return tomllib.loads(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+    return {}
+
+
+def _listed(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _matching(names: Iterable[object], incomplete: str) -> list[str]:
+    found = [name for name in names if isinstance(name, str) and name.startswith(incomplete)]
+    return list(dict.fromkeys(found))
+
+
+ServeName = Annotated[str, typer.Argument(metavar="SERVE", help="Name of a serve.", autocompletion=serve_names)]
+MaybeServe = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="Name of a serve. Default: all.", autocompletion=serve_names, show_default=False
+    ),
+]
+OneServe = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SERVE]",
+        help="A serve, by any of its names. Default: the only one to choose from.",
+        autocompletion=serve_names,
+        show_default=False,
+    ),
+]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")]
+ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")]
+KeyVariable = Annotated[str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable with the key.")]
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds of an option's value. Raises UsageError that shows what is accepted."""
+    if text is None:
+        return None
+    from stoker.config.units import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{option} {text}: {error}") from error

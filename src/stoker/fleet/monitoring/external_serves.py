@@ -1,0 +1,85 @@
+"""Finds external serves that run before anybody asks for them, so that they are shown, and known, as running.
+
+A serve is looked for from the start, from the reload that brought it, and from its loss on, until it is found. Once it
+is found it is as if it had been asked for. A cloud is never looked for: it counts every request. One that an operator
+took down, or that was unloaded for being idle, stays down until it is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.drivers.external import address_of
+from stoker.fleet.engines.readiness import Readiness
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.request.lease.eviction import fits
+from stoker.request.lease.state import Phase
+
+EVERY = 5.0
+"""Seconds between two looks at a serve that is not found."""
+IsThere = Callable[[Serve], Awaitable[bool]]
+
+
+def answers(clock: Clock) -> IsThere:
+    """Whether a serve's health is well, by one look."""
+
+    async def look(serve: Serve) -> bool:
+        try:
+            return await Readiness(serve, address_of(serve), clock, asyncio.Event()).is_healthy()
+        except StartFailed:
+            return False
+
+    return look
+
+
+class Outside:
+    """Owns nothing but `run`, which its caller cancels."""
+
+    def __init__(self, conductor: Conductor, is_there: IsThere) -> None:
+        self._conductor = conductor
+        self._is_there = is_there
+        self._wanted: set[str] = set()
+        self._known: set[str] = set()
+        self._woken = asyncio.Event()
+
+    def configure(self, serves: Iterable[Serve]) -> None:
+        """Those that are new are looked for."""
+        names = {serve.name for serve in serves if _is_near(serve)}
+        self._wanted = (self._wanted & names) | (names - self._known)
+        self._known = names
+        self._woken.set()
+
+    def on_lost(self, name: str) -> None:
+        """It does not answer any more."""
+        if name in self._known:
+            self._wanted.add(name)
+            self._woken.set()
+
+    async def run(self) -> None:
+        """For ever; costs nothing while nothing is looked for."""
+        while True:
+            await asyncio.gather(*[self._look(name) for name in sorted(self._wanted)])
+            self._woken.clear()
+            if self._wanted:
+                await asyncio.sleep(EVERY)
+            else:
+                await self._woken.wait()
+
+    async def _look(self, name: str) -> None:
+        seat = self._conductor.scheduler.seats.get(name)
+        if seat is None or seat.phase is Phase.READY:
+            self._wanted.discard(name)
+            return
+        if seat.phase is not Phase.STOPPED or seat.parked or seat.held or not fits(seat):
+            return
+        if await self._is_there(seat.serve) and name in self._wanted and name in self._conductor.scheduler.seats:
+            self._wanted.discard(name)
+            self._conductor.preload(name)
+
+
+def _is_near(serve: Serve) -> bool:
+    return serve.driver is Driver.EXTERNAL and not serve.translation.cloud and not serve.needs_force

@@ -1,0 +1,61 @@
+"""What the watchdog sees of our own books, and how it acts: the fleet's side of its two protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from stoker.domain.protocols import Running
+from stoker.fleet.engines import signals
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.fleet.watchdog.progress import Counters
+
+
+class Sight:
+    """Implements `watchdog.dog.Sees`. `work(name)`: requests that wait for a serve, and bytes that came from it."""
+
+    def __init__(
+        self, conductor: Conductor, work: Callable[[str], tuple[int, int]], is_asleep: Callable[[str], bool]
+    ) -> None:
+        self._conductor = conductor
+        self._work = work
+        self.is_asleep = is_asleep
+
+    def running(self) -> Mapping[str, Running]:
+        return self._conductor.running
+
+    def in_flight(self, name: str) -> int:
+        return self._work(name)[0]
+
+    def relayed(self, name: str) -> int | None:
+        return self._work(name)[1]
+
+
+class Acts:
+    """Implements `watchdog.dog.Acts`. `note(kind, serve, text)` is told of each."""
+
+    def __init__(self, conductor: Conductor, note: Callable[[str, str, str], None]) -> None:
+        self._conductor = conductor
+        self._note = note
+
+    def restart(self, name: str, reason: str) -> bool:
+        if not self._conductor.restart(name, reason):
+            return False
+        self._note("restarted", name, reason)
+        return True
+
+    def park(self, name: str, reason: str) -> None:
+        self._note("parked", name, reason)
+        self._conductor.park(name, reason)
+
+
+def counters(engine: str, text: str) -> Counters:
+    """What an engine's /metrics counts, for `watchdog.probe.HttpProbe`."""
+    read = signals.read(engine, text)
+    return Counters(
+        steps=read.steps,
+        kv_use=read.kv_use,
+        prompt_tokens=read.prompt_tokens,
+        generated_tokens=read.generated_tokens,
+        running=read.running,
+        queued=read.queued,
+    )

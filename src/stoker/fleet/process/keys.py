@@ -1,0 +1,36 @@
+"""What a start is known by: the engine's key, its address, and digests that reveal nothing."""
+
+from __future__ import annotations
+
+from stoker.domain.serve import Serve
+from stoker.fleet.engines.http import Address
+from stoker.fleet.process import identity
+from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.ports import reachable
+from stoker.fleet.process.records import Record
+from stoker.fleet.process.signing import Signer
+
+
+class Keys:
+    """Derives; remembers nothing."""
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+
+    def key(self, serve: Serve, nonce: str) -> str:
+        """What the engine is told to ask for: the configured key, or one of its own for each start."""
+        return serve.key.reveal() if serve.key is not None else self._signer.engine_key(serve.name, nonce)
+
+    def address(self, serve: Serve, record: Record) -> Address:
+        """Where the start of `record` answers, and with which key."""
+        key = self.key(serve, record.nonce) if record.takes_key or serve.key is not None else None
+        return Address(reachable(serve.host), record.port, "", key)
+
+    def command(self, pid: int) -> str:
+        """A keyed digest of a process's command line, which may hold a key; empty if there is none."""
+        line = identity.command_line(pid)
+        return self._signer.digest("command", line) if line else ""
+
+    def fingerprint(self, serve: Serve) -> str:
+        """The same for two serves exactly when one `launches_like` the other."""
+        return fingerprint(serve, self._signer)

@@ -1,0 +1,43 @@
+"""What an earlier control plane left running: is it still right, and how is it held from now on?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stoker.domain.serve import Serve
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.records import Record
+from stoker.fleet.supervision.held import Held, OnExit
+
+
+class Finder:
+    """Judges records; the supervisor acts."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def unfit(self, record: Record, serve: Serve | None) -> str:
+        """Why what runs cannot go on as it is; empty if its configuration is what it was."""
+        if serve is None:
+            return "it is not configured any more"
+        if record.fingerprint != self._keys.fingerprint(serve):
+            return "its configuration has changed"
+        if not record.ready:
+            return "its start was never finished"
+        if record.asleep:
+            return "it was asleep"
+        return ""
+
+    def hold(self, record: Record, serve: Serve | None, on_exit: OnExit, now: float) -> Held:
+        """A found start, as if it had been launched now."""
+        known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
+        log = Path(record.log) if record.log else None
+        address = self._keys.address(known, record)
+        return Held(known, on_exit, address, now, record.started_at, record, log, _size(log))
+
+
+def _size(path: Path | None) -> int:
+    try:
+        return path.stat().st_size if path is not None else 0
+    except OSError:
+        return 0

@@ -1,0 +1,38 @@
+"""What stands in the way of a start, known before a running model is asked to make room."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.drivers.external import address_of
+from stoker.fleet.engines import plan
+from stoker.fleet.process.ports import port_problem
+from stoker.fleet.supervision import requirements
+
+
+def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
+    """One sentence each: weights, command or engine, files, packages, fixed port, conflicts. Touches nothing.
+
+    `ports` and `pids` are what our own serves hold: those are no obstacle, a swap frees them. Milliseconds; a scan of
+    all processes is made only where a port is taken or `conflicts` are given.
+    """
+    if serve.driver is Driver.EXTERNAL:
+        try:
+            address_of(serve)
+        except StartFailed as failure:
+            return [failure.message]
+        return []
+    found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
+    if not os.path.isdir(serve.directory):
+        found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
+    found += requirements.unmet(serve)
+    if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
+        problem = port_problem(serve.host, serve.port)
+        if problem is not None:
+            found.append(f"serve '{serve.name}': {problem}")
+    if with_conflicts:
+        found += requirements.conflicting(serve, pids)
+    return found

@@ -1,0 +1,367 @@
+"""Carries out what the lease scheduler decides; its only caller.
+
+`acquire` is synchronous: a Lease when one is free, else a Future that Grant or Reject resolves. One timer is armed for
+WakeAt. Each StartSwap is one task of the swapper: stop the victims, start the target, report what came of it.
+Between a request and its lease stand no task, no queue and no tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.domain.lease import Lease, Target
+from stoker.domain.protocols import Clock, Fleet, Journal
+from stoker.domain.serve import Serve, Slot
+from stoker.fleet.swapping.fetching import Fetching
+from stoker.fleet.swapping.recovery import Recovery
+from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
+from stoker.fleet.swapping.swaps import NoJournal, SwapReport, cannot_start, needs_force
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
+from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.refusals import removed
+from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.timing import timing
+
+log = logging.getLogger("stoker.fleet")
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request, a switch or an unload that the scheduler has not answered."""
+
+    serve: str
+    future: asyncio.Future[Any]
+    since: float
+    is_request: bool = True
+
+
+class Conductor:
+    """See the module's docstring. All methods belong to the event loop's thread."""
+
+    def __init__(
+        self,
+        slots: Iterable[Slot],
+        serves: Iterable[Serve],
+        fleet: Fleet,
+        clock: Clock,
+        on_swap: Callable[[SwapReport], None] = lambda report: None,
+        on_gone: Callable[[str, int], None] = lambda host, port: None,
+        journal: Journal | None = None,
+    ) -> None:
+        self.scheduler = Scheduler(slots, serves)
+        self.forced: set[str] = set()
+        """Rejected and blocked serves that the operator lets run."""
+        self.on_exit: Callable[[str, str], None] = lambda name, detail: None
+        """Told when a serve has ended by itself, and how; it may park it."""
+        self.on_busy: Callable[[bool], None] = lambda busy: None
+        """Told when the first request has a lease, and when the last one gave it back."""
+        self.on_operator: Callable[[str], None] = lambda name: None
+        """Told when an operator wants a serve."""
+        self._fleet = fleet
+        self._clock = clock
+        self._on_swap = on_swap
+        self._loop = asyncio.get_running_loop()
+        self._ids = itertools.count(1)
+        self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
+        journal = journal or NoJournal()
+        hears = Hears(self._swap_done, self._exited, on_gone)
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
+        self._recovery = Recovery(self.scheduler, journal, self.switch)
+        # The swapper's own books, for whoever looks.
+        self.running = self._swapper.running
+        self.examining = self._swapper.examining
+        self.last_swap = self._swapper.last
+        self._waiting: dict[int, _Waiting] = {}
+        self._leases: dict[int, Lease] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
+        self._released = asyncio.Event()
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    def target(self, name: str) -> Target | None:
+        """Where a serve answers; None: it is not ready."""
+        running = self.running.get(name)
+        return None if running is None else running.target
+
+    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
+        """The right to use a serve now, or a Future of it. Raises StokerError when it is refused at once.
+
+        Whoever waits may cancel the Future, or set an exception: its place in the queue is free then, and a lease
+        granted in that very moment is released.
+        """
+        seat = self._seat(name)
+        if seat.phase is Phase.STOPPED and not self.scheduler.closing:
+            self._check(seat)
+            if self._fleet.lacks_weights(seat.serve):
+                return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
+        id = next(self._ids)
+        now = self._clock.now()
+        commands = self.scheduler.on_request(id, name, now, counted)
+        if len(commands) == 1 and type(commands[0]) is Grant:
+            return self._lease(id, name, now, 0.0)
+        waiting = self._wait(id, name, now, is_request=True)
+        self._carry_out(commands)
+        if waiting.done():
+            lease: Lease = waiting.result()
+            return lease
+        return waiting
+
+    def yields(self, lease: Lease) -> None:
+        """The lease is taken away as soon as somebody waits for what it holds; that may be at once."""
+        self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
+
+    def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting[id] = _Waiting(name, future, now, is_request)
+        if is_request:
+            future.add_done_callback(lambda _: self._settled(id))
+        else:
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
+        return future
+
+    def _seat(self, name: str) -> Seat:
+        """Raises ClientError for a serve that was removed from the configuration meanwhile."""
+        seat = self.scheduler.seats.get(name)
+        if seat is None:
+            raise removed(name)
+        return seat
+
+    def _settled(self, id: int) -> None:
+        """A waiter's Future was resolved, by us or by the one who waited."""
+        waiting = self._waiting.pop(id, None)
+        if waiting is not None:  # it left: nothing was granted
+            self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
+
+    def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
+        if not self._leases:
+            self.on_busy(True)
+        lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
+        return lease
+
+    def _release(self, lease: Lease) -> None:
+        if self._leases.pop(lease.id, None) is not None and not self._leases:
+            self.on_busy(False)
+        if self._closing:
+            self._released.set()
+        commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
+        if commands:
+            self._carry_out(commands)
+
+    def failure(self, name: str) -> str:
+        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
+        seat = self.scheduler.seats.get(name)
+        return seat.last_error.code if seat is not None and seat.last_error is not None else ""
+
+    # -- the operator --------------------------------------------------------------------------------------------
+
+    async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
+        """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
+        back, or on its way. On cancel the switch goes on.
+        """
+        seat = self.scheduler.seats[name]
+        self.on_operator(name)
+        if force:
+            self.forced.add(name)
+        if seat.phase is Phase.STOPPED:
+            self._check(seat)
+            if self._fleet.lacks_weights(seat.serve):
+                await asyncio.shield(self._fetching.task(name))
+                seat = self._seat(name)
+        before = self.last_swap.get(name)
+        id = next(self._ids)
+        future = self._wait(id, name, self._clock.now(), is_request=False)
+        self._carry_out(self.scheduler.on_switch(id, name, self._clock.now(), drain_timeout))
+        await asyncio.shield(future)
+        report = self.last_swap.get(name)
+        if report is None or report is before:
+            return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")  # there was nothing to do
+        return report
+
+    async def unload(self, name: str, drain_timeout: float | None = None) -> None:
+        """Drain and stop; returns when it is gone, also from host memory. On cancel the unload goes on."""
+        id = next(self._ids)
+        future = self._wait(id, name, self._clock.now(), is_request=False)
+        self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
+        await asyncio.shield(future)
+        seat = self.scheduler.seats.get(name)
+        if seat is not None and seat.phase is Phase.STOPPED:
+            await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
+            await self._fleet.forget(name)
+
+    def hold(self, name: str, held: bool) -> None:
+        """Drain (admit nothing new) or undrain one serve."""
+        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
+
+    def restart(self, name: str, reason: str) -> bool:
+        """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
+        if self.scheduler.seats[name].phase is not Phase.READY:
+            return False
+        log.warning("serve %s is restarted: %s", name, reason)
+        self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
+        return True
+
+    def park(self, name: str, reason: str) -> None:
+        """Stop it, and start it no more until an operator switches to it or its configuration changes."""
+        log.error("serve %s is parked: %s", name, reason)
+        self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
+
+    def preload(self, name: str) -> None:
+        """Load it as soon as it fits beside what is there."""
+        self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
+
+    def measured(self, name: str, size: int) -> None:
+        """What a running serve was seen to hold of its slot's memory, in bytes."""
+        if name in self.scheduler.seats:
+            self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
+
+    def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
+        """Change to a new configuration; only what changed is touched."""
+        self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    async def begin(self) -> list[str]:
+        """Adopt what runs, then load what is to be kept loaded. Returns the adopted serves' names."""
+        adopted: list[str] = []
+        for running in await self._fleet.adopt([s.serve for s in self.scheduler.seats.values()], self._exited):
+            name = running.serve.name
+            seat = self.scheduler.seats[name]
+            fit = victims_for(seat)
+            if isinstance(fit, Victims) and not fit.seats:
+                self.running[name] = running
+                self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
+                adopted.append(name)
+            else:
+                log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
+                await self._fleet.stop(name, seat.serve.stop_grace)
+        self._recovery.begin()
+        self._carry_out(self.scheduler.on_tick(self._clock.now()))
+        return adopted
+
+    async def drain(self, grace: float) -> None:
+        """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
+        self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
+        self._closing = True
+        await self._fetching.close()
+        try:
+            async with asyncio.timeout(grace):
+                while self._leases:
+                    self._released.clear()
+                    await self._released.wait()
+        except TimeoutError:
+            log.warning("%d requests did not end within %.0f s and are cut", len(self._leases), grace)
+        finally:
+            self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
+
+    def hurry(self, leave_running: bool) -> None:
+        """The end is to come now: streams are cut, and what `close` would stop is killed."""
+        self._closing = True
+        self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
+        self._fleet.hurry(leave_running)
+
+    async def close(self, leave_running: bool) -> None:
+        """After `drain`: give up swaps under way and the fleet."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        tasks = [*self._swapper.tasks(), *self._recovery.tasks()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._fetching.close()
+        await self._fleet.close(leave_running)
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case Grant(id):
+                    self._grant(id)
+                case Reject(id, error):
+                    waiting = self._waiting.pop(id, None)
+                    if waiting is not None and not waiting.future.done():
+                        waiting.future.set_exception(error)
+                case Cut(_, leases, reason):
+                    self._cut(leases, reason)
+                case Look(generation, target):
+                    self._swapper.look(generation, target)
+                case StartSwap():
+                    self._swapper.start(command)
+                case CancelSwap(generation):
+                    self._swapper.cancel(generation)
+                case WakeAt(at):
+                    self._arm(at)
+
+    def _grant(self, id: int) -> None:
+        waiting = self._waiting.pop(id, None)
+        if waiting is None:
+            return
+        now = self._clock.now()
+        if not waiting.is_request:
+            if not waiting.future.done():
+                waiting.future.set_result(None)
+        elif waiting.future.done():  # left in this very moment
+            self._carry_out(self.scheduler.on_served(id, waiting.serve, now))
+        else:
+            waiting.future.set_result(self._lease(id, waiting.serve, now, now - waiting.since))
+
+    def _cut(self, leases: tuple[int, ...], reason: str) -> None:
+        for id in leases:
+            lease = self._leases.pop(id, None)
+            if lease is not None and not self._leases:
+                self.on_busy(False)
+            if lease is not None and lease.on_cut is not None:
+                lease.on_cut(reason)
+
+    def _arm(self, at: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if at is not None and not self._closing:
+            delay = max(0.0, at - self._clock.now())
+            self._timer = self._loop.call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._carry_out(self.scheduler.on_tick(self._clock.now()))
+
+    def _swap_done(self, done: SwapDone) -> None:
+        self._on_swap(done.report)
+        generation, now = done.report.generation, self._clock.now()
+        self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
+
+    def _exited(self, name: str, detail: str) -> None:
+        """The fleet noticed an exit that nobody asked for."""
+        log.warning("serve %s ended by itself: %s", name, detail)
+        self._swapper.gone(name)
+        self.on_exit(name, detail)
+        code = self._fleet.failure_of(name)
+        self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
+
+    # -- checks ----------------------------------------------------------------------------------------------------
+
+    def _check(self, seat: Seat) -> None:
+        """Everything that can be known before a running serve is touched. Raises StokerError."""
+        serve = seat.serve
+        if serve.needs_force and serve.name not in self.forced:
+            raise needs_force(serve)
+        fit = victims_for(seat)
+        if isinstance(fit, Never):
+            return  # the scheduler says it better
+        problems = self._fleet.check(serve)
+        if problems:
+            raise cannot_start(serve, problems)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of what is held now; all zero once everything has ended."""
+        return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}

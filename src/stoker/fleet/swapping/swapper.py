@@ -1,0 +1,170 @@
+"""Runs swaps: each is one task, which stops the victims, starts the target and tells what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from stoker.domain.errors import OurBug, StokerError
+from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
+from stoker.domain.serve import Serve
+from stoker.fleet.swapping.fetching import Fetching
+from stoker.fleet.swapping.swaps import SwapReport, cannot_start, timed
+from stoker.request.lease.commands import StartSwap
+from stoker.request.lease.scheduler import Scheduler
+
+log = logging.getLogger("stoker.fleet")
+
+
+@dataclass(frozen=True, slots=True)
+class SwapDone:
+    """What came of a swap, as `Scheduler.on_swap_done` wants it."""
+
+    report: SwapReport
+    error: StokerError | None = None
+    cancelled: bool = False
+    untouched: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hears:
+    """Who is told: that a swap is done, that a serve ended unasked (name, how), that nothing serves at an address."""
+
+    done: Callable[[SwapDone], None]
+    exited: Callable[[str, str], None]
+    gone: Callable[[str, int], None]
+
+
+class Swapper:
+    """Owned by the conductor, which keeps the books of the scheduler; this only looks into them."""
+
+    def __init__(self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: Fetching, hears: Hears) -> None:
+        self.running: dict[str, Running] = {}
+        self.examining: set[int] = set()
+        """Swaps whose victims are not touched yet: it is looked whether the target can start."""
+        self.last: dict[str, SwapReport] = {}
+        """The last swap of each serve, its own or as a victim."""
+        self._scheduler = scheduler
+        self._fleet = fleet
+        self._journal = journal
+        self._fetching = fetching
+        self._hears = hears
+        self._loop = asyncio.get_running_loop()
+        self._swaps: dict[int, asyncio.Task[None]] = {}
+        self._looks: set[asyncio.Task[None]] = set()
+
+    def start(self, command: StartSwap) -> None:
+        name = command.target or command.victims[0]
+        seat = self._scheduler.seats[name]
+        swap = seat.room.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, seat.room.slot.name, command.victims)
+        report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
+        graces = {victim: self._scheduler.seats[victim].serve.stop_grace for victim in command.victims}
+        serve = seat.serve if command.target is not None else None
+        task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
+        self._swaps[command.generation] = task
+
+    def cancel(self, generation: int) -> None:
+        task = self._swaps.get(generation)
+        if task is not None:
+            task.cancel()
+
+    def look(self, generation: int, target: str) -> None:
+        """See whether the target can start, while its victims drain."""
+        seat = self._scheduler.seats[target]
+        swap = seat.room.swaps[generation]
+        task = self._loop.create_task(
+            self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
+        )
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    def gone(self, name: str) -> None:
+        """Nothing is sent to it any more."""
+        running = self.running.pop(name, None)
+        if running is not None:
+            self._hears.gone(running.target.host, running.target.port)
+
+    @property
+    def under_way(self) -> int:
+        return len(self._swaps)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """For whoever gives them up."""
+        return [*self._swaps.values(), *self._looks]
+
+    async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
+        """One swap, whatever becomes of it: the scheduler hears of it in every case."""
+        error: StokerError | None = None
+        cancelled = False
+        untouched = serve is not None
+        entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
+        try:
+            with timed(report, "check"), self._examining(report.generation):
+                if serve is not None and entry is not None:
+                    if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
+                        await asyncio.shield(self._fetching.task(serve.name))
+                    await self._examine(serve, report.victims)
+                    await self._journal.begin(entry)
+            untouched = False
+            with timed(report, "stop"):
+                for victim in graces:
+                    self.gone(victim)
+                stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
+                await asyncio.gather(*stops)
+            if serve is not None:
+                began = time.monotonic()
+                self.running[serve.name] = running = await self._fleet.start(serve, self._hears.exited)
+                took = time.monotonic() - began
+                healthy = min(float(running.facts.get("health_s", took)), took)
+                report.phases.update(start=healthy, ready=took - healthy)
+                report.temperature = running.temperature
+            report.outcome = "ready" if serve is not None else "stopped"
+        except asyncio.CancelledError:
+            cancelled = True
+            report.outcome = "cancelled"
+        except StokerError as failure:
+            error = failure
+        except Exception as bug:
+            log.exception("swap %s broke", report.generation)
+            error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
+        finally:
+            self._swaps.pop(report.generation, None)
+            if error is not None:
+                report.outcome, report.error = "failed", error.message
+                log.warning("serve %s did not start: %s", report.serve, error.message)
+            for name in (report.serve, *report.victims):
+                if name is not None:
+                    self.last[name] = report
+            self._hears.done(SwapDone(report, error, cancelled, untouched))
+            if entry is not None:
+                self._journal.end(entry)
+
+    @contextlib.contextmanager
+    def _examining(self, generation: int) -> Iterator[None]:
+        self.examining.add(generation)
+        try:
+            yield
+        finally:
+            self.examining.discard(generation)
+
+    async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
+        """While the victims drain. What is found after the drain, the swap itself finds."""
+        try:
+            await self._examine(serve, victims)
+        except StokerError as error:
+            room, swap = self._scheduler.find_swap(generation)
+            if room is not None and swap is not None and swap.run_at is None:
+                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
+                self.last[serve.name] = report
+                self._hears.done(SwapDone(report, error, untouched=True))
+
+    async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
+        """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
+        problems = await self._fleet.examine(serve, victims)
+        if problems:
+            raise cannot_start(serve, problems)

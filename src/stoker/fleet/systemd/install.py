@@ -1,0 +1,223 @@
+"""What has to change on this machine so that Stoker runs as a service, or does not any more; and changing it.
+
+`plan` and `plan_removal` read and decide; `carry_out` acts. A unit that somebody changed by hand is not overwritten
+without being asked to, and one that its owner wrote is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stoker.domain.errors import StokerError
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.engines import plan as engines
+from stoker.fleet.systemd import files, units
+from stoker.fleet.systemd.systemctl import failure
+from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, Origin, Site
+
+SYSTEM = Path("/etc/systemd/system")
+RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
+_OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+"""Where the system and its packages keep units; ours would hide one of these."""
+_LIMIT = 180.0
+"""Seconds that one command may take; a restart of the front door waits for its streams."""
+Run = Callable[[Sequence[str]], None]
+
+
+class Refused(StokerError):
+    """Nothing was changed; the message says what to do."""
+
+    status = 409
+    code = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be done, in this order: `before`, the files, `after`. When a command fails: the files as they were,
+    then `undo`, whatever comes of it."""
+
+    files: dict[Path, str | None] = field(default_factory=dict)
+    """Path to its new text; None: it goes."""
+    before: tuple[tuple[str, ...], ...] = ()
+    after: tuple[tuple[str, ...], ...] = ()
+    undo: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    next: tuple[tuple[str, ...], ...] = ()
+    """What is left to type."""
+
+
+def plan(site: Site, serves: Sequence[Serve], root: Path, force: bool, start: bool) -> Changes:
+    """What installing under `root` changes. Raises Refused with everything that stands in the way."""
+    own = [serve for serve in serves if serve.driver is Driver.SYSTEMD]
+    kept = {serve.unit: where for serve in own if (where := _owners(site, serve.unit or "", root)) is not None}
+    written = [serve for serve in own if serve.unit not in kept]
+    problems = [problem for serve in written for problem in engines.problems(serve)]
+    wanted: dict[Path, str] = {}
+    if not problems:
+        try:
+            wanted = _wanted(site, serves, written, own, root)
+        except ValueError as error:
+            problems.append(str(error))
+    gone = [path for path in _ours(site, root) if path not in wanted] if wanted else []
+    if not force:
+        problems += [why for path in (*wanted, *gone) if (why := _in_the_way(site, path)) is not None]
+    if problems:
+        raise Refused("; ".join(problems), code="cannot_install")
+    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
+    changed |= dict.fromkeys(gone)
+    notes = [f"{unit} is its owner's ({where}): left as it is" for unit, where in sorted(kept.items())]
+    return _with_commands(site, root, changed, notes, start)
+
+
+def plan_removal(site: Site, root: Path, force: bool) -> Changes:
+    """What taking everything away again changes. Raises Refused for files that somebody changed, unless forced."""
+    found = _ours(site, root)
+    problems = [why for path in found if (why := _in_the_way(site, path)) is not None]
+    if problems and not force:
+        raise Refused("; ".join(problems), code="cannot_remove")
+    if root != Path("/") or not found:
+        return Changes(dict.fromkeys(found))
+    ours = systemctl(site)
+    names = [path.name for path in found if path.suffix != RULES.suffix]
+    first = [name for name in (FRONT_DOOR, TIMER, WATCHDOG) if name in names]
+    serves = [name for name in names if name not in first]
+    before = [(*ours, "disable", FRONT_DOOR)] if FRONT_DOOR in names else []
+    before += [(*ours, "stop", *some) for some in (first, serves) if some]
+    reload = ((*ours, "daemon-reload"),)
+    note = "serves that Stoker started itself keep running: `stoker serves down`, before this, stops them"
+    return Changes(dict.fromkeys(found), tuple(before), reload, reload, (note,))
+
+
+def carry_out(changes: Changes, run: Run) -> None:
+    """Do it. Raises StokerError with what failed; every file is then as it was before."""
+    try:
+        for argv in changes.before:
+            run(argv)
+        with files.changed(changes.files):
+            for argv in changes.after:
+                run(argv)
+    except OSError as error:
+        _undo(changes, run)
+        path = error.filename or "a unit"
+        text = f"nothing was installed: {path} cannot be written ({error.strerror})"
+        raise Refused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
+    except StokerError as error:
+        _undo(changes, run)
+        raise Refused(f"every file is as it was before: {error.message}", code=error.code) from error
+
+
+def command(argv: Sequence[str]) -> None:
+    """Run one command to its end. Raises StokerError with what it said."""
+    what = f"`{shlex.join(argv)}`"
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, env={**os.environ, "LC_ALL": "C"}
+        )
+    except OSError as error:
+        raise StokerError(f"{what}: {error.strerror}", code="systemd_failed") from error
+    except subprocess.TimeoutExpired as error:
+        text = f"{what} was not done after {_LIMIT:g} s: `systemctl list-jobs` shows what it waits for"
+        raise StokerError(text, code="systemd_failed") from error
+    if done.returncode != 0:
+        raise StokerError(failure(what, done.returncode, done.stderr.decode("utf-8", "replace")), code="systemd_failed")
+
+
+def systemctl(site: Site) -> tuple[str, ...]:
+    """The command that speaks to the systemd of this site."""
+    return ("systemctl",) if site.user is not None else ("systemctl", "--user")
+
+
+def directory(site: Site, root: Path) -> Path:
+    """Where the units go."""
+    return under(root, SYSTEM if site.user is not None else units.user_directory(site.home))
+
+
+def under(root: Path, path: Path) -> Path:
+    """An absolute path, as it is called from outside of `root`."""
+    return root / path.relative_to("/")
+
+
+def _wanted(
+    site: Site, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
+) -> dict[Path, str]:
+    """Path to text of everything that is to be there. Raises ValueError."""
+    where = directory(site, root)
+    started = [serve for serve in serves if serve.driver is not Driver.SYSTEMD] + list(written)
+    texts = {where / name: text for name, text in units.render(site, started).items()}
+    if own and site.user not in (None, "root"):
+        texts[under(root, RULES)] = units.rule(site, sorted(serve.unit or "" for serve in own))
+    return texts
+
+
+def _with_commands(site: Site, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool) -> Changes:
+    ours = systemctl(site)
+    if root != Path("/"):
+        offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
+        return Changes(changed, notes=tuple(notes), next=((*offline, "enable", FRONT_DOOR),))
+    front_door = directory(site, root) / FRONT_DOOR
+    reload = (*ours, "daemon-reload")
+    verb = "restart" if front_door in changed else "start"
+    steps = ((*ours, "enable", FRONT_DOOR), (*ours, verb, FRONT_DOOR))
+    lingering = () if site.user is not None else (("loginctl", "enable-linger"),)
+    undo = (reload,) if front_door.exists() else ((*ours, "stop", FRONT_DOOR), (*ours, "disable", FRONT_DOOR), reload)
+    if start:
+        return Changes(changed, (), (reload, *steps), undo, tuple(notes), lingering)
+    return Changes(changed, (), (reload,) if changed else (), (reload,), tuple(notes), (*lingering, *steps))
+
+
+def _undo(changes: Changes, run: Run) -> None:
+    for argv in changes.undo:
+        try:
+            run(argv)
+        except StokerError:
+            continue  # what went wrong first is what is told
+
+
+def _owners(site: Site, unit: str, root: Path) -> Path | None:
+    """The file of a unit that its owner wrote under another name than ours; None: it is ours to write."""
+    if unit.startswith("stoker"):
+        return None
+    places = [directory(site, root), *(under(root, Path(other)) for other in _OTHERS)]
+    found = [place / unit for place in places if (place / unit).exists()]
+    return found[0] if found and units.origin(_text(found[0]) or "") is Origin.FOREIGN else None
+
+
+def _ours(site: Site, root: Path) -> list[Path]:
+    """Every file on disk that was written from this configuration."""
+    where = directory(site, root)
+    found = [path for kind in ("*.service", "*.timer") for path in sorted(where.glob(kind))]
+    found += [under(root, RULES)] if site.user is not None else []
+    return [path for path in found if units.source(_text(path) or "") == site.config]
+
+
+def _in_the_way(site: Site, path: Path) -> str | None:
+    """Why this file must not be written over."""
+    if path.is_symlink():
+        return f"{path} is a link to {os.readlink(path)}: type `systemctl unmask {path.name}`, or add --force"
+    text = _text(path)
+    if text is None:
+        return None
+    origin = units.origin(text)
+    if origin is Origin.FOREIGN:
+        return f"{path} was not written by Stoker: move it away, or add --force to write over it"
+    if origin is Origin.CHANGED:
+        return (
+            f"{path} was changed by hand: put the change into a drop-in (`systemctl edit {path.name}`), and add --force"
+        )
+    if path.name in (FRONT_DOOR, WATCHDOG, TIMER, RULES.name) and units.source(text) != site.config:
+        return f"{path} belongs to {units.source(text)}: remove that one first (--remove), or add --force"
+    return None
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError):
+        return ""

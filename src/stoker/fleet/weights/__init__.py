@@ -1,0 +1,1 @@
+"""Files of model weights: which ones make up a model."""

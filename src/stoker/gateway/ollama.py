@@ -1,0 +1,80 @@
+"""Requests of an older API (Ollama's): answered or refused by the key's own word, and counted either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stoker.domain.access import FrontDoor
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError
+from stoker.domain.serve import Serve
+from stoker.request.accept.door import Caller
+from stoker.request.translate.neutral.json_text import loose
+from stoker.request.translate.ollama import listing
+
+INSTEAD = {
+    "/api/chat": "POST /v1/chat/completions", "/api/generate": "POST /v1/completions", "/api/tags": "GET /v1/models",
+    "/api/show": "GET /v1/models/NAME", "/api/ps": "GET /status", "/api/version": "GET /status",
+}  # fmt: skip
+"""What says the same today."""
+
+
+class Legacy:
+    """`count(key, path, answer)` is called for each hit; `answer` is `answered` or `refused`."""
+
+    def __init__(self, front_door: FrontDoor, count: Callable[[str, str, str], None]) -> None:
+        self._front_door = front_door
+        self._count = count
+
+    def admit(self, caller: Caller, path: str) -> None:
+        """Raises ClientError 410 `legacy_refused` where this key, or the front door, wants that."""
+        word = caller.key.legacy or self._front_door.legacy
+        self._count(caller.key.name, path, "answered" if word == "answer" else "refused")
+        if word != "answer":
+            text = f"{path} belongs to Ollama's API, which is not answered here any more: use {INSTEAD[path]} instead"
+            raise ClientError(text, code="legacy_refused", status=410)
+
+    def answer(
+        self,
+        path: str,
+        body: bytes,
+        serves: Iterable[tuple[str, Serve]],
+        tasks: Iterable[str],
+        find: Callable[[str], Serve | None],
+        is_up: IsUp,
+    ) -> dict[str, Any]:
+        """One of the paths that are no inference. `serves`: what the caller may use, by each of its names; `tasks`:
+        names that ask for a choice; `find`: None for one of these, raises ClientError 404.
+        """
+        match path:
+            case "/api/version":
+                return listing.version()
+            case "/api/tags":
+                models = [*(_model(name, serve) for name, serve in serves), *(_model(name, None) for name in tasks)]
+                return listing.tags(models)
+            case "/api/ps":
+                return listing.ps(_model(name, serve) for name, serve in serves if name == serve.name and is_up(serve))
+        asked = loose(body)
+        name = (asked.get("model") or asked.get("name")) if isinstance(asked, dict) else None
+        if not isinstance(name, str):
+            raise ClientError("'model' must name a model: see GET /api/tags", code="bad_model", param="model")
+        return listing.show(_model(name, find(name)))
+
+
+IsUp = Callable[[Serve], bool]
+
+
+def _model(name: str, serve: Serve | None) -> listing.Model:
+    """What is known without asking the engine. Without a serve: each request has one chosen."""
+    model: listing.Model = {
+        "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
+        "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,
+    }  # fmt: skip
+    if serve is None:
+        return model
+    can = ["completion", "tools"] if serve.dialects - {Dialect.EMBEDDINGS, Dialect.RERANK} else []
+    can += ["vision"] * ("image" in serve.modalities) + ["thinking"] * bool(serve.tuning.thinking)
+    can += ["embedding"] * (Dialect.EMBEDDINGS in serve.dialects)
+    model["context"], model["quantization"], model["capabilities"] = serve.context, serve.tuning.quantization, can
+    return model

@@ -1,0 +1,130 @@
+"""Two runs of any kind side by side: every number, how far apart, and what differs in what was measured. Pure.
+
+No verdict: which way a number is better depends on the kind. `compare` has one for benchmarks, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stoker.domain.run import Kind, Number, Run
+from stoker.measure.artifacts.fingerprint import Difference, difference
+from stoker.measure.statistics.stats import Interval, wilson
+
+_ENDS = (("_low", "_high"), (".low", ".high"), ("_min", "_max"), (".min", ".max"))
+"""How numbers beside a number say where it lies."""
+
+
+MOST = 12
+"""Rows that are shown unless all are asked for."""
+_OF_BENCHMARKS = (
+    "output_rate", "peak_output_rate", "knee_clients", "request_rate", "decode_rate", "ttft_p50", "ttft_p95",
+    "tpot_p50", "tpot_p95", "e2e_p50", "goodput_share", "requests_failed", "cached_share", "cold_ttft", "ttft_max",
+    "stall_max", "drift",
+)  # fmt: skip
+"""The figures of a benchmark that matter, the first one most; of each step there are many more."""
+_UNITS = (
+    (("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", "cold_ttft"), "ms"),
+    (("request_rate", "goodput"), "1/s"),
+    (("output_rate", "decode_rate", "knee_output_rate", "peak_output_rate"), "tokens/s"),
+    (("knee_clients", "clients"), "clients"),
+    (("seconds",), "s"),
+    (("input_tokens", "output_tokens", "cached_tokens", "prompt_tokens", "prompt_min", "prompt_max", "context",
+      "kv_tokens"), "tokens"),
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One number of both."""
+
+    name: str
+    before: Number
+    after: Number
+    difference: float | None
+    share: float | None
+    """The difference as a share of `before`."""
+    spread_before: Interval | None
+    spread_after: Interval | None
+
+    @property
+    def unit(self) -> str:
+        """Of the number; empty: a count, or a share of 1."""
+        return unit_of(self.name)
+
+    @property
+    def ratio(self) -> float | None:
+        """`after` as a multiple of `before`."""
+        return self.after / self.before if self.before and self.after is not None else None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the spreads do not even touch: what is between them is more than chance."""
+        first, second = self.spread_before, self.spread_after
+        return first is not None and second is not None and (first.high < second.low or second.high < first.low)
+
+
+class Comparison(NamedTuple):
+    difference: Difference
+    rows: list[Row]
+
+
+def compare(before: Run, after: Run) -> Comparison:
+    """Every number that one of them has, but for those that only say where another one lies."""
+    names = sorted(before.numbers.keys() | after.numbers.keys())
+    ends = {name + end for name in names for pair in _ENDS for end in pair}
+    ends |= {name.rpartition(".")[0] + ".n" for name in names if name.endswith(".passed")}
+    rows = [_row(name, before.numbers, after.numbers) for name in names if name not in ends]
+    return Comparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
+
+
+def chief(rows: Sequence[Row], kind: Kind) -> list[Row]:
+    """The rows that matter, at most MOST of them.
+
+    Of benchmarks the figures of a table; of anything else 1. what is apart  2. rates  3. what changed, the most first.
+    """
+    known = [row for row in rows if row.before is not None or row.after is not None]
+    if kind is Kind.BENCHMARK:
+        place = {name: at for at, name in enumerate(_OF_BENCHMARKS)}
+        return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
+
+    def weight(row: Row) -> tuple[bool, bool, float]:
+        return not row.is_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
+
+    return sorted(known, key=weight)[:MOST]
+
+
+def unit_of(name: str) -> str:
+    """`ms`, `tokens/s`...; empty: a count, or a share of 1."""
+    if name.endswith("_share"):
+        return ""
+    figure = name if name.startswith("cold_") else name.rpartition(".")[2]
+    return next((unit for starts, unit in _UNITS if figure.startswith(starts)), "")
+
+
+def _row(name: str, before: Mapping[str, Number], after: Mapping[str, Number]) -> Row:
+    spreads = spread(name, before), spread(name, after)
+    first, second = before.get(name), after.get(name)
+    if name.endswith(".passed"):  # of how many differs: so the rates are compared
+        name = name.removesuffix(".passed") + " rate"
+        first, second = _rate(name, first, before), _rate(name, second, after)
+    change = second - first if first is not None and second is not None else None
+    share = change / first if change is not None and first else None
+    return Row(name, first, second, change, share, *spreads)
+
+
+def _rate(name: str, passed: Number, numbers: Mapping[str, Number]) -> Number:
+    n = numbers.get(name.removesuffix(" rate") + ".n")
+    return passed / n if passed is not None and n else None
+
+
+def spread(name: str, numbers: Mapping[str, Number]) -> Interval | None:
+    """Where the number lies: as the run says, or Wilson's interval of a rate with its `.n`; None: it does not say."""
+    if name.endswith(".passed"):
+        passed, n = numbers.get(name), numbers.get(name.removesuffix("passed") + "n")
+        return wilson(int(passed), int(n)) if passed is not None and n else None
+    for low, high in _ENDS:
+        least, most = numbers.get(name + low), numbers.get(name + high)
+        if least is not None and most is not None:
+            return Interval(float(least), float(most))
+    return None

@@ -1,0 +1,268 @@
+"""One request to one model, over raw HTTP, in any dialect: what came, and when. No client library stands between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.domain.answer import Answer, Began, Closed, Counted, Event, Failed, Finished, Grew, Kind, Opened, Stop
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
+from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.measure.requests.timing import Timed
+from stoker.request.codec.frames import FrameSplitter, is_error
+from stoker.request.relay.headers import request_head
+from stoker.request.relay.pool import Pool
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import loose
+from stoker.request.translate.translate import PATHS, READ_ANSWER
+
+_JSON = (b"content-type", b"application/json")
+_VERSION = (b"anthropic-version", b"2023-06-01")
+
+
+class Heard(NamedTuple):
+    """What came of one request."""
+
+    timed: Timed
+    answer: Answer
+    """As far as it came, streamed or not."""
+    body: Any
+    """Of an answer that was not streamed, and of every error: the JSON, or its text."""
+    frames: list[bytes]
+    """Of a streamed one: each frame's data, `[DONE]` too."""
+    raw: bytes = b""
+    """Of one that was not streamed: the body as it came."""
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.answer.blocks if isinstance(block, Text))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(block.text for block in self.answer.blocks if isinstance(block, Thinking))
+
+    @property
+    def refusal(self) -> str:
+        """The server's own words about an error; empty: it said nothing."""
+        error = self.body.get("error", self.body.get("detail")) if isinstance(self.body, dict) else self.body
+        text = error.get("message") if isinstance(error, dict) else error
+        return str(text or "")
+
+    @property
+    def shown(self) -> str:
+        """All that it wrote for somebody to read: thoughts, then text."""
+        return self.thinking + self.text
+
+    @property
+    def calls(self) -> list[Call]:
+        return [block for block in self.answer.blocks if isinstance(block, Call)]
+
+
+class Talk:
+    """Asks one model. Several requests may be under way at once.
+
+    `clock` gives seconds; it is read in the socket's callback, so that nothing of ours stands between.
+    """
+
+    def __init__(
+        self, target: Target, dialect: Dialect = Dialect.CHAT, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.target = target
+        self.dialect = dialect
+        self.clock = clock
+        self._pool = Pool()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def ask(
+        self,
+        document: Mapping[str, Any],
+        *,
+        path: str | None = None,
+        timeout: float = 600.0,
+        scheduled: float | None = None,
+        drop_after: int | None = None,
+    ) -> Heard:
+        """Send it (`model` is put in if it is not there) and hear it out. Never raises but on cancel, which closes the
+        connection: whatever goes wrong is `timed.failure`.
+
+        `drop_after`: hang up after so many chunks with tokens.
+        """
+        body = msgspec.json.encode({"model": self.target.served_name, **document})
+        listener = _Listener(self.dialect, self.clock, drop_after)
+        headers = [_JSON, *([_VERSION] if self.dialect is Dialect.MESSAGES else [])]
+        head = request_head(b"POST", path or PATHS[self.dialect], self.target, headers, len(body), plain=True)
+        connection = None
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self._pool.open(self.target)
+                listener.begin()
+                connection.send(listener, head, body)
+                await listener.done
+        except UpstreamError as error:
+            listener.fail(error.code)
+        except TimeoutError:
+            listener.fail("timeout")
+        finally:
+            if connection is not None and not listener.is_over:
+                connection.abort()
+        return listener.heard(scheduled)
+
+
+class _Listener:
+    """The exchange: callbacks of the connection."""
+
+    def __init__(self, dialect: Dialect, clock: Callable[[], float], drop_after: int | None) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_over = False
+        """The reply came to its end, however it went."""
+        self._clock = clock
+        self._drop_after = drop_after
+        self._reader = READ_ANSWER[dialect](Losses())
+        self._splitter = FrameSplitter()
+        self._timed = Timed(0.0, clock(), 0.0)
+        self._blocks: dict[int, tuple[Opened, list[str]]] = {}
+        self._answer = Answer("", "")
+        self._frames: list[bytes] = []
+        self._pieces: list[bytes] = []
+        self._is_stream = False
+        self._has_finished = False
+
+    def begin(self) -> None:
+        self._timed.t0 = self._clock()
+
+    def fail(self, word: str) -> None:
+        self._timed.failure = self._timed.failure or word
+        self._timed.ended = self._clock()
+
+    # -- the connection's callbacks --------------------------------------------------------------------------------
+
+    def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._timed.status = status
+        kind = dict(headers).get(b"content-type", b"").lower()
+        self._is_stream = status == 200 and kind.startswith(b"text/event-stream")
+
+    def on_data(self, data: bytes) -> None:
+        now = self._clock()
+        if not self._is_stream:
+            self._pieces.append(data)
+            return
+        for frame in self._splitter.feed(data):
+            self._frames.append(frame)
+            payload = loose(frame) if frame != b"[DONE]" else None
+            events = self._reader.end(is_said=True) if frame == b"[DONE]" else []
+            if isinstance(payload, dict):
+                events = self._reader.read(payload)
+            carried = False
+            for event in events:
+                carried = self._take(event) or carried
+            if carried:
+                self._note_chunk(now)
+        if self._drop_after is not None and self._timed.chunks >= self._drop_after:
+            self._over("dropped", is_over=False)
+
+    def on_end(self) -> None:
+        self.is_over = True
+        timed = self._timed
+        if self._is_stream:
+            for event in self._reader.end():
+                self._take(event)
+            if not self._has_finished:
+                timed.failure = timed.failure or "broke_off"
+        elif timed.status != 200:
+            timed.failure = f"http_{timed.status}"
+        else:
+            self._take_whole()
+        self._over("", is_over=True)
+
+    def on_broken(self, reason: str) -> None:
+        self._over("broke_off", is_over=True)
+
+    # -- pieces ------------------------------------------------------------------------------------------------------
+
+    def _over(self, failure: str, is_over: bool) -> None:
+        self.is_over = is_over
+        self._timed.failure = self._timed.failure or failure
+        self._timed.ended = self._clock()
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _note_chunk(self, now: float) -> None:
+        timed = self._timed
+        if timed.last is not None:
+            timed.gaps.append(now - timed.last)
+        timed.last = now
+        timed.chunks += 1
+        if timed.first is None:
+            timed.first = now
+        if timed.visible is None and any(opened.kind is not Kind.THINKING for opened, _ in self._blocks.values()):
+            timed.visible = now
+
+    def _take(self, event: Event) -> bool:
+        """Whether the event carries a token."""
+        match event:
+            case Grew(at=at, text=text):
+                if at in self._blocks:
+                    self._blocks[at][1].append(text)
+                return True
+            case Opened(at=at, kind=kind):
+                self._blocks[at] = (event, [])
+                return kind is Kind.CALL
+            case Began(id=id, model=model, tokens=tokens):
+                self._answer.id, self._answer.model = id, model
+                if tokens is not None:
+                    self._timed.tokens.update(tokens)
+            case Counted(tokens=tokens):
+                self._timed.tokens.update(tokens)
+            case Finished(stop=stop, sequence=sequence):
+                self._has_finished = True
+                self._answer.stop, self._answer.sequence = stop, sequence
+            case Failed(error=error):
+                self._timed.failure = error.code
+            case Closed():
+                pass
+        return False
+
+    def _take_whole(self) -> None:
+        payload = loose(b"".join(self._pieces))
+        if not isinstance(payload, dict) or is_error(payload):
+            self._timed.failure = "no_answer"
+            return
+        self._answer = self._reader.whole(payload)
+        self._has_finished = True
+        self._timed.tokens.update(self._answer.tokens)
+
+    def heard(self, scheduled: float | None) -> Heard:
+        timed, answer = self._timed, self._answer
+        timed.scheduled = timed.t0 if scheduled is None else scheduled
+        if self._blocks:
+            answer.blocks = [_said(opened, "".join(texts)) for opened, texts in self._blocks.values()]
+        answer.tokens = timed.tokens
+        timed.stop = (answer.stop if self._has_finished else Stop.END).value if timed.is_ok else ""
+        raw = b"".join(self._pieces)
+        return Heard(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
+
+
+def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | Call:
+    match opened.kind:
+        case Kind.TEXT:
+            return Text(text)
+        case Kind.THINKING:
+            return Thinking(text)
+        case Kind.REDACTED:
+            return Redacted(text)
+        case Kind.REFUSAL:
+            return Refusal(text)
+    return Call(opened.id, opened.name, text, opened.custom)
+
+
+def _document(body: bytes) -> Any:
+    found = loose(body)
+    return body.decode("utf-8", "replace") if found is None else found

@@ -1,0 +1,1 @@
+"""Statistics of pass and fail: intervals, the sequential test, drift. Pure."""

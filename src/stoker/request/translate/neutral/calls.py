@@ -1,0 +1,157 @@
+"""Tool calls: names, ids and arguments where one dialect's do not fit the other.
+
+name        longer than the target takes, or with letters that it refuses: its beginning and a hash, and itself again in
+            the answer
+id          letters that Messages refuses: spelt in base64 behind `stk-`, and restored when the client sends it back
+arguments   JSON text as it was written; what is no object is unwrapped once, else kept under `_raw`
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+
+import msgspec
+from pydantic_core import from_json
+
+from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.json_text import encode, is_json, loose
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+_SPELT = "stk-"
+_SHORT = 9
+_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_BLANKS = " \t\r\n"
+_OPENING = re.compile(rf"[{_BLANKS}]*")
+
+
+def short_name(name: str, length: int) -> str:
+    """The name as the target takes it: itself where it fits, else 55 of its letters, `_`, and 8 digits of its hash."""
+    if len(name) <= length and _PLAIN_NAME.match(name):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[: min(length, 64) - 9]
+    return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def spelt_id(id: str) -> str:
+    """A call's id in letters that every dialect takes."""
+    if _PLAIN_ID.match(id):
+        return id
+    letters = id.encode("utf-8", "replace")
+    if len(letters) > 90:
+        return _SPELT + hashlib.sha256(letters).hexdigest()
+    return _SPELT + base64.urlsafe_b64encode(letters).decode().rstrip("=")
+
+
+def read_id(id: str) -> str:
+    """The id that `spelt_id` was given; any other id is itself."""
+    if not id.startswith(_SPELT):
+        return id
+    try:
+        rest = id[len(_SPELT) :]
+        found = base64.b64decode(rest + "=" * (-len(rest) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return id
+    return found if spelt_id(found) == id else id
+
+
+def short_id(id: str) -> str:
+    """Nine letters and digits, the same for the same id (Mistral's templates want just that)."""
+    if len(id) == _SHORT and id.isascii() and id.isalnum():
+        return id
+    number = int.from_bytes(hashlib.sha256(id.encode("utf-8", "replace")).digest()[:8], "big")
+    digits = ""
+    for _ in range(_SHORT):
+        number, digit = divmod(number, len(_LETTERS))
+        digits += _LETTERS[digit]
+    return digits
+
+
+def as_object(arguments: str, losses: Losses, whole: bool = True) -> msgspec.Raw:
+    """Arguments as the text of a JSON object, byte for byte if they are one.
+
+    1. a string                         -> what it holds, once
+    2. nothing, blanks, null            -> {}
+    3. an object                        -> as it was written; if that is no JSON (`NaN`), written anew
+    4. cut off (`whole` false)          -> what came of it
+    5. anything else                    -> {"_raw": the text}
+    """
+    text = arguments.strip(_BLANKS)
+    value = loose(text)
+    if isinstance(value, str):
+        text = value.strip(_BLANKS)  # 1
+        value = loose(text)
+    if text in ("", "null"):
+        return msgspec.Raw(b"{}")  # 2
+    if isinstance(value, dict):
+        return msgspec.Raw(text.encode() if is_json(text) else encode(value))  # 3
+    if value is None and not whole:
+        losses.add("truncated_call")
+        partial = _partial(text)
+        if partial is not None:
+            return msgspec.Raw(encode(partial))  # 4
+    losses.add("arguments")
+    return msgspec.Raw(encode({"_raw": arguments}))  # 5
+
+
+def is_plain_start(arguments: str) -> bool | None:
+    """Whether arguments of which this is the beginning are an object; None: nothing of them has come yet."""
+    at = _OPENING.match(arguments).end()  # type: ignore[union-attr]
+    return None if at == len(arguments) else arguments[at] == "{"
+
+
+def _partial(text: str) -> dict[str, object] | None:
+    """What the official SDKs make of it: the same partial parser."""
+    try:
+        found = from_json(text, allow_partial=True)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and found else None
+
+
+class Balance:
+    """Whether JSON text that comes in pieces is complete. Linear: each character is looked at once."""
+
+    __slots__ = ("_depth", "_escaped", "_in_string", "_seen", "_unread")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._seen = False
+        self._unread: list[str] = []
+
+    def feed(self, text: str) -> None:
+        """Only kept: most calls never have to be looked at."""
+        self._unread.append(text)
+
+    def is_complete(self) -> bool:
+        """Whether an object or array was opened, and every bracket is closed again."""
+        text, self._unread = "".join(self._unread), []
+        at = 1 if self._escaped else 0
+        if text:
+            self._escaped = False
+        while at < len(text):
+            found = (_IN_STRING if self._in_string else _OUTSIDE).search(text, at)
+            if found is None:
+                break
+            at = found.end()
+            match found[0]:
+                case '"':
+                    self._in_string = not self._in_string
+                case "\\":
+                    self._escaped = at == len(text)
+                    at += 1
+                case "{" | "[":
+                    self._depth += 1
+                    self._seen = True
+                case _:
+                    self._depth -= 1
+        return self._seen and self._depth <= 0 and not self._in_string
+
+
+_IN_STRING = re.compile(r'["\\]')
+_OUTSIDE = re.compile(r'["{}\[\]]')

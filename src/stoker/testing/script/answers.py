@@ -1,0 +1,137 @@
+"""Rich answers: replies of thinking, text and calls that a script lists, and which of them a request gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from stoker.testing.script.ask import text_of
+from stoker.testing.script.quirks import checked
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """As in JSON, less nothing: an unknown field is an error."""
+
+
+class Thinking(_Record, frozen=True, tag_field="type", tag="thinking"):
+    text: str
+    signature: str | None = None
+    """None: in Messages the server mints one, elsewhere there is none."""
+
+
+class Redacted(_Record, frozen=True, tag_field="type", tag="redacted"):
+    data: str
+
+
+class Text(_Record, frozen=True, tag_field="type", tag="text"):
+    text: str
+
+
+class Refusal(_Record, frozen=True, tag_field="type", tag="refusal"):
+    text: str
+
+
+class Call(_Record, frozen=True, tag_field="type", tag="call"):
+    name: str
+    arguments: str | dict[str, Any] = "{}"
+    """Text once it is read, sent as it is. An object is given as JSON with its keys in order."""
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.arguments, str):
+            msgspec.structs.force_setattr(self, "arguments", json.dumps(self.arguments, ensure_ascii=False))
+
+
+Block = Thinking | Redacted | Text | Refusal | Call
+Stop = Literal["end", "length", "calls", "sequence", "filtered", "context"]
+
+
+class Usage(_Record, frozen=True):
+    """Tokens to report; None: what the script says, or what was sent. `input` counts those cached and written."""
+
+    input: int | None = None
+    cached: int | None = None
+    written: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+
+
+class Answer(_Record, frozen=True):
+    """One reply. `docs/testing.md` says what each field means."""
+
+    blocks: tuple[Block, ...]
+    stop: Stop | None = None
+    sequence: str | None = None
+    usage: Usage = Usage()
+    cut: Annotated[int, msgspec.Meta(ge=0)] = 8
+    """Characters per delta; 0: all in one."""
+    quirks: tuple[str, ...] = ()
+    when: str | None = None
+
+    def __post_init__(self) -> None:
+        checked(self.quirks)
+
+
+Answers = str | Sequence[Answer | Mapping[str, Any]]
+"""A JSON file's path, the JSON itself, or the list."""
+
+
+def read(given: Answers) -> tuple[Answer, ...]:
+    """Raises ValueError, saying where, for what is no list of answers."""
+    kind = tuple[Answer, ...]
+    try:
+        if not isinstance(given, str):
+            return msgspec.convert([msgspec.to_builtins(one) for one in given], kind)
+        if given.lstrip().startswith("["):
+            return msgspec.json.decode(given, type=kind)
+        if not given:
+            return ()
+        with open(given, "rb") as file:
+            return msgspec.json.decode(file.read(), type=kind)
+    except OSError as error:
+        raise ValueError(f"answers: cannot read {given}: {error.strerror}") from None
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise ValueError(f"answers: {error}") from None
+
+
+def written(answers: Sequence[Answer]) -> str:
+    """The JSON that `read` takes."""
+    return msgspec.json.encode(answers).decode()
+
+
+def choose(answers: Sequence[Answer], document: Mapping[str, Any]) -> Answer | None:
+    """1. the first whose `when` is in what came since the last assistant turn  2. of those without `when`, the one
+    numbered as many as there were assistant turns, at most the last  3. none."""
+    turns, said = _history(document)
+    for one in answers:
+        if one.when is not None and one.when in said:  # 1
+            return one
+    listed = [one for one in answers if one.when is None]
+    return listed[min(turns, len(listed) - 1)] if listed else None  # 2, 3
+
+
+def _history(document: Mapping[str, Any]) -> tuple[int, str]:
+    """Assistant turns, and the user's text and tool results after the last one. Items in a row are one turn."""
+    turns = document.get("messages", document.get("input"))
+    if not isinstance(turns, list):
+        return 0, text_of(turns)
+    count, was_own, said = 0, False, list[str]()
+    for turn in turns:
+        if not isinstance(turn, dict) or turn.get("role") in ("system", "developer"):
+            continue
+        is_own = turn.get("role") == "assistant" or _is_own_item(str(turn.get("type")))
+        if is_own:
+            count += not was_own
+            said = []
+        else:
+            said.append(text_of(turn.get("content")) or text_of(turn.get("output")))
+        was_own = is_own
+    return count, "\n".join(said)
+
+
+def _is_own_item(kind: str) -> bool:
+    """What a model put out, as an item of Responses."""
+    return kind == "reasoning" or kind.endswith("_call")
