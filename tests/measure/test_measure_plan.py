@@ -14,7 +14,8 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Outcome, Run, Subject
 from stoker.measure.artifacts import artifact
-from stoker.measure.load.load import Length, replay
+from stoker.measure.load import replay
+from stoker.measure.load.load import Length
 from stoker.measure.load.presets import Preset, Wanted, plan, sizes
 from stoker.measure.load.prompts import Mode
 

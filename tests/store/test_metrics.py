@@ -407,7 +407,7 @@ def test_the_names_that_dashboards_know_show_the_same_figures(name: str) -> None
 
 
 def test_no_family_appears_twice() -> None:
-    lines = full().render(STATUS).decode().splitlines()
+    lines = expose(full(), STATUS).decode().splitlines()
     types = [line for line in lines if line.startswith("# TYPE")]
     assert len(types) > 15
     assert len(types) == len(set(types))
@@ -431,7 +431,8 @@ def test_observing_costs_less_than_two_microseconds() -> None:
 def test_the_prometheus_client_is_not_loaded_before_the_first_scrape() -> None:
     script = (
         "import sys; from stoker.store.metrics import Metrics; m = Metrics(); m.observe_load_failure('a'); "
-        "before = 'prometheus_client' in sys.modules; m.render({}); print(before, 'prometheus_client' in sys.modules)"
+        "before = 'prometheus_client' in sys.modules; "
+        "from stoker.store.exposition import expose; expose(m, {}); print(before, 'prometheus_client' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "True"]

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
+from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,7 +24,7 @@ def first_column(page: str) -> list[str]:
 def test_metrics_page_lists_every_series_once_and_only_those() -> None:
     families = {
         f"{family.name}_total" if family.type == "counter" else family.name: family
-        for family in text_string_to_metric_families(full().render(STATUS).decode())
+        for family in text_string_to_metric_families(expose(full(), STATUS).decode())
     }
     rows = re.findall(r"^\| `([a-z_]+)(?:\{([a-z_,]*)\})?`", (DOCS / "metrics.md").read_text(), flags=re.MULTILINE)
     assert sorted(name for name, _ in rows) == sorted(families)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
+from stoker.testing.script import quirks
 from stoker.testing.script.ask import read
-from stoker.testing.script.script import Script, flag_name, quirks, table
+from stoker.testing.script.script import Script, flag_name, table
 from stoker.testing.scripted import _read
 
 OWN: dict[str, Any] = {
