@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from vault import Vault, sha256
+from tests.fleet.rehydrate.vault import Vault, sha256
 
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate import copying

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from answering import text
+from tests.measure.suites.answering import text
 
 from stoker.domain.answer import Answer
 from stoker.measure.requests.talk import Heard
