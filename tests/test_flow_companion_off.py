@@ -6,8 +6,8 @@ import json
 
 from stoker.domain.routing import Router
 from stoker.domain.run import Fingerprint
-from stoker.measure.suites import companion as proofs
-from stoker.measure.suites.labelled import held_out
+from stoker.measure.classifier import proof as proofs
+from stoker.measure.classifier.labelled_prompts import held_out
 from test_flow_companion import MARK, SMALL, TELLER, House, house, seen, sent
 from test_flow_routing import whole
 from test_flow_stage import Stage, story

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 
 IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(
@@ -123,7 +123,7 @@ class Digests:
             found[str(path)] = str(kept[3])
         if is_new:
             with contextlib.suppress(OSError):  # next time it is hashed again
-                artifact.write(self._path, json.dumps(self._known, indent=1).encode())
+                result_file.write(self._path, json.dumps(self._known, indent=1).encode())
         return found
 
 
