@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stoker.disk import atomic
 from stoker.fleet.systemd import files
 
 
@@ -80,9 +81,9 @@ def test_a_file_that_cannot_even_be_drafted_changes_nothing(tmp_path: Path) -> N
 def test_one_file_is_replaced_whole_with_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("old")
-    files.replace(path, b"new", 0o600)
+    atomic.write(path, b"new", 0o600)
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
     (tmp_path / "directory").mkdir()
     with pytest.raises(OSError):
-        files.replace(tmp_path / "directory", b"new", 0o600)
+        atomic.write(tmp_path / "directory", b"new", 0o600)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["directory", "key"]

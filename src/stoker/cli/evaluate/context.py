@@ -138,11 +138,12 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
 
 def _mark(place: Place, name: str, told: Told) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
+    from stoker.disk.hashes import HashCache
     from stoker.measure.artifacts import fingerprint as marks
     from stoker.quality.identify import packages
 
     serve = place.serve(name)
-    digests = marks.Digests(place.state).of(marks.files(serve))
+    digests = HashCache(place.state).hash_all(marks.files(serve))
     return marks.fingerprint(serve, told, digests, packages(serve))
 
 

@@ -173,11 +173,12 @@ def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
 
 def _fingerprint(place: Place, name: str) -> Fingerprint:
     """Of the serve as it is configured."""
+    from stoker.disk.hashes import HashCache
     from stoker.measure.artifacts import fingerprint as marks
     from stoker.quality.identify import packages
 
     serve = place.serve(name)
-    return marks.fingerprint(serve, marks.Told(), marks.Digests(place.state).of(marks.files(serve)), packages(serve))
+    return marks.fingerprint(serve, marks.Told(), HashCache(place.state).hash_all(marks.files(serve)), packages(serve))
 
 
 def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
