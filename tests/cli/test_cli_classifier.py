@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.console.failure import Refused
 from stoker.cli.evaluate import classifier

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fake_stoker import FakeStoker, serve_status
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.console.failure import UsageError
 from stoker.cli.console.place import find_place

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.commands import following
 from stoker.cli.console.failure import NotRunning

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker, serve_status, status
+from tests.cli.fake_stoker import FakeStoker, serve_status, status
 
 from stoker.cli.console.answers import FrontDoorStatus, Status
 from stoker.cli.console.failure import UsageError

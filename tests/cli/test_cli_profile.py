@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.main import run
 from stoker.domain.spending import Spent

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker, error, serve_status
+from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
 from stoker.cli.console.place import find_place
 from stoker.cli.evaluate import slot_takeover, sweep_variant

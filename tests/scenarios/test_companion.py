@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plane import MODELS, STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import MODELS, STOKER, Plane, poll, running, serve
 
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely

@@ -9,6 +9,6 @@ drivers/        how it is run, watched and ended: process, container, unit, exte
 systemd/        unit files, systemctl, `stoker install`
 process/        one process: environment, port, key, log, and how it is recognised later
 memory/         who holds what, until it is free; will it fit
-weights/        the files of a model; stage/: into the vault; rehydrate/: missing ones fetched and verified
+stage/: into the vault; rehydrate/: missing ones fetched and verified
 warm/           what stays in host memory; conversations/: what is saved over a swap
 """

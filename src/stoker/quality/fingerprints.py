@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
@@ -21,7 +22,6 @@ from stoker.measure.statistics.drift import Drift
 from stoker.quality.demotion import Demoter, mark_of
 from stoker.quality.identify import NoEntry, identify
 from stoker.routing.router import Routing
-from stoker.store.private import write_draft
 
 log = logging.getLogger("stoker.routing")
 
@@ -156,6 +156,6 @@ class Measured:
 
     def _write(self, body: bytes) -> None:
         try:
-            write_draft(self._path, body).replace(self._path)
+            atomic.write(self._path, body)
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error.strerror)

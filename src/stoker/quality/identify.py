@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from stoker.disk.hashes import HashCache
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import http
@@ -29,7 +30,7 @@ async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerpr
     told = await ask(address)
 
     def made() -> Fingerprint:
-        return marks.fingerprint(serve, told, marks.Digests(state).of(marks.files(serve)), packages(serve))
+        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.files(serve)), packages(serve))
 
     return await asyncio.to_thread(made)
 

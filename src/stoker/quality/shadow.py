@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker.disk import atomic
 from stoker.domain.dialect import Endpoint
 from stoker.domain.routing import Shadow as Settings
 from stoker.domain.run import Fingerprint
@@ -234,7 +235,7 @@ class Shadow:
     async def _write(self) -> None:
         while (body := live.encode(self.rows, self.spent)) != self._written:
             try:
-                await asyncio.to_thread(live.write, self._path, body)
+                await asyncio.to_thread(atomic.write, self._path, body)
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
             self._written = body

@@ -5,7 +5,6 @@ Joins what is pure (`classify`, `standing`, `policy`, `breaker`) with what is kn
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,6 +14,7 @@ import msgspec
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, Router, listed
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
@@ -153,8 +153,8 @@ class Routing:
     def no_class(self, model: str) -> ClientError:
         """For `auto:CLASS` of no class that there is."""
         name = model.partition(":")[2].strip()
-        near = difflib.get_close_matches(name[:100].casefold(), self.router.known, n=1)
-        hint = f"did you mean 'auto:{near[0]}'?" if near else f"there are {', '.join(self.router.known)}"
+        near = nearest(name, self.router.known)
+        hint = f"did you mean 'auto:{near}'?" if near else f"there are {', '.join(self.router.known)}"
         return ClientError(f"there is no class '{name[:100]}'; {hint}", code="unknown_model", status=404, param="model")
 
     def declaration(self, model: str, header: str | None, metadata: str | None) -> Declared:

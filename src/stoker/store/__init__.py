@@ -16,7 +16,6 @@ exposition      those sums and the status document as Prometheus text
 state           StateDir: the directory that one `up` owns, and the lock on it
 control_socket  where `up` listens for commands
 signing         the key that thinking blocks are signed with
-private         files and directories that no other user may read
 
 On a request's way `decisions` costs one append and `metrics` a few additions. The rest happens elsewhere.
 """

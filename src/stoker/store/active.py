@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.store.private import replace
+from stoker.disk import atomic
 
 log = logging.getLogger("stoker.store")
 
@@ -49,4 +49,4 @@ class Active:
                 residents[slot] = serve
             if residents == before:
                 return
-            replace(self._path, msgspec.json.format(msgspec.json.encode(residents), indent=1) + b"\n")
+            atomic.write(self._path, msgspec.json.format(msgspec.json.encode(residents), indent=1) + b"\n")

@@ -15,7 +15,6 @@ import msgspec
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import Row
-from stoker.store.private import replace
 from stoker.store.profile import MAX_BYTES, Rows, checked
 
 log = logging.getLogger("stoker.store")
@@ -70,8 +69,3 @@ def recover(path: Path) -> tuple[Rows, Spent]:
             aside = path
         log.warning("%s; put aside as %s, and no live grades are known", error.message, aside)
     return {}, Spent()
-
-
-def write(path: Path, body: bytes) -> None:
-    """By rename and synced: a reader, or a power cut, finds the old one or the new one. Blocks. Raises OSError."""
-    replace(path, body)

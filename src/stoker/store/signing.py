@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stoker.store.private import unusable, write_draft
+from stoker.disk.atomic import write_draft
+from stoker.disk.directories import unusable
 
 KEY_BYTES = 32
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tiny_gguf import write_tiny
+from tests.fleet.tiny_gguf import write_tiny
 
 import stoker
 from stoker.domain.access import Conversations

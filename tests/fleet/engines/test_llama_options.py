@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_gguf import write_tiny
+from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Tuning

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vault import Vault, sha256
-from web import Web
+from tests.fleet.rehydrate.vault import Vault, sha256
+from tests.fleet.rehydrate.web import Web
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.rehydrate import connection, over_http

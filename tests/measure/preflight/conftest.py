@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from proving import MODELS, engine
+from tests.measure.preflight.proving import MODELS, engine
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from crushed import crush
-from proving import MODELS, behind, engine, failed, needs_llama, outcomes, prove
+from tests.measure.preflight.crushed import crush
+from tests.measure.preflight.proving import MODELS, behind, engine, failed, needs_llama, outcomes, prove
 
 from stoker.domain.run import Outcome
 from stoker.measure.preflight.table import NAMES

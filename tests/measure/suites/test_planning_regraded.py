@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from answering import text
+from tests.measure.suites.answering import text
 
 from stoker.domain.answer import Answer
 from stoker.measure.planning import plan_report

@@ -7,7 +7,7 @@ from pathlib import Path
 from subprocess import run
 
 import pytest
-from answering import right, text
+from tests.measure.suites.answering import right, text
 
 from stoker.domain.task import CLASSES
 from stoker.measure.canary.questions import TINY

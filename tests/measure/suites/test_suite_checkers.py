@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from answering import block, calls, text
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.suites.answering import block, calls, text
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.prompt import Call

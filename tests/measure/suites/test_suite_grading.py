@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from answering import text
+from tests.measure.suites.answering import text
 
 from stoker.domain.answer import Answer, Tokens
 from stoker.domain.lease import Target

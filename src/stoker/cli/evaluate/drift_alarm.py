@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
+from stoker.disk import atomic
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import Known
@@ -16,7 +17,6 @@ def feed(found: Known, verdicts: Iterable[bool]) -> None:
     import msgspec
 
     from stoker.cli.evaluate.running_serve import typed
-    from stoker.measure.artifacts import result_file
     from stoker.measure.statistics.drift import Drift, Level
 
     path = found.state / "drift.json"
@@ -29,7 +29,7 @@ def feed(found: Known, verdicts: Iterable[bool]) -> None:
         terminal.note(f"stoker: {path} cannot be read ({error}); what was counted so far is forgotten")
     alarms = [alarm for failed in verdicts if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
     try:
-        result_file.write(path, msgspec.json.encode(drift.levels()))
+        atomic.write(path, msgspec.json.encode(drift.levels()))
     except OSError as error:
         terminal.note(f"stoker: {path} cannot be written ({error.strerror}); this canary is not counted")
     if alarms:

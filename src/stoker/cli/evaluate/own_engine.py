@@ -13,6 +13,7 @@ from pathlib import Path
 from stoker.cli.console.failure import UsageError
 from stoker.cli.console.place import Place as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
+from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
@@ -117,7 +118,7 @@ class OwnEngine:
 def configured_fingerprint(place: ConfiguredPlace, name: str, told: Told | None = None) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
     serve = place.serve(name)
-    digests = fingerprint.Digests(place.state).of(fingerprint.files(serve))
+    digests = HashCache(place.state).hash_all(fingerprint.files(serve))
     return fingerprint.fingerprint(serve, told or Told(), digests, packages(serve))
 
 

@@ -12,6 +12,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drift_alarm import feed
+from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 
 if TYPE_CHECKING:
@@ -191,14 +192,12 @@ def _writer(path: Path) -> Callable[[Record], None]:
     """A disk that is full stops no soak: what is in memory goes into the run at its end."""
     import msgspec
 
-    from stoker.measure.artifacts import result_file
-
     is_ailing = False
 
     def write(record: Record) -> None:
         nonlocal is_ailing
         try:
-            result_file.write(path, msgspec.json.encode(record))
+            atomic.write(path, msgspec.json.encode(record))
             is_ailing = False
         except OSError as error:
             if not is_ailing:

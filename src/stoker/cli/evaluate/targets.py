@@ -4,7 +4,6 @@ address."""
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from stoker.cli.console.place import Place, find_place
 from stoker.cli.evaluate.running_serve import Known, within
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
+from stoker.domain.nearest import nearest
 from stoker.domain.run import Fingerprint, Subject
 from stoker.measure.requests.endpoint import Model, Server, at_url, models
 
@@ -139,8 +139,8 @@ def _model(name: str, listed: Sequence[Model], where: str) -> Model:
         if one.id == name:
             return one
     names = [one.id for one in listed]
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'? " if near else ""
+    near = nearest(name, names, cutoff=0.5)
+    hint = f"did you mean '{near}'? " if near else ""
     raise UsageError(f"{where} has no model '{name}'; {hint}there are: {', '.join(names)}", code="unknown_model")
 
 

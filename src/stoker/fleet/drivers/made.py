@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.fleet.drivers.containers import Made
 
 
@@ -26,17 +25,7 @@ class MadeFiles:
 
     def write(self, container: str, made: Made) -> None:
         """Raises OSError. Not synced to disk: after a power cut the container counts as not known."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(container)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.encode(made))
-            draft.rename(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False)
 
     def _path(self, container: str) -> Path:
         """Docker allows letters, digits, `_`, `.` and `-` in a name, and the first is no `.`: safe as a file name."""

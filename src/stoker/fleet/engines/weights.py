@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from stoker.disk.split_gguf import model_files
 from stoker.domain.serve import Serve
-from stoker.fleet.weights.parts import parts
 
 _MAGIC = b"GGUF"
 _POINTER = b"version https://git-lfs"
@@ -17,7 +17,7 @@ def problems(serve: Serve) -> list[str]:
 
     What is missing and has a `source` is no problem here.
     """
-    paths = [path for path in parts(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
+    paths = [path for path in model_files(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
     return [problem for path in paths if (problem := _problem(serve, path))]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 from pathlib import Path
 
 import msgspec
+
+from stoker.disk import atomic
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,17 +47,8 @@ class Records:
 
     def write(self, record: Record) -> None:
         """Raises OSError. Not synced to disk: what a power cut would lose has ended with it."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(record.name)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(record), indent=1))
-            draft.rename(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        content = msgspec.json.format(msgspec.json.encode(record), indent=1)
+        atomic.write(self._path(record.name), content, is_synced=False)
 
     def remove(self, record: Record) -> None:
         """Unless a later start of the same serve has taken its place."""

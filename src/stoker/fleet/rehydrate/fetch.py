@@ -25,7 +25,7 @@ from stoker.fleet.rehydrate import copying, drafts, over_http, tools
 from stoker.fleet.rehydrate.copying import Unread, Unwritten
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import Hashes
+from stoker.fleet.rehydrate.verify import FileHasher
 
 AT_ONCE = 2
 """Fetches under way at the same time."""
@@ -83,7 +83,7 @@ class Fetcher:
 
     def __init__(
         self,
-        hashes: Hashes,
+        hashes: FileHasher,
         environment: Mapping[str, str],
         free: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
         keeps: bool = False,

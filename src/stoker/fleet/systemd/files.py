@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from stoker.disk import atomic
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def changed(changes: Mapping[Path, str | None], mode: int = 0o644) -> Iterator[N
         for path, text in changes.items():
             if text is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                drafts[path] = draft(path, text.encode(), mode)
+                drafts[path] = atomic.write_draft(path, text.encode(), mode)
         for path in changes:
             if path in drafts:
                 drafts[path].replace(path)
@@ -40,32 +40,6 @@ def changed(changes: Mapping[Path, str | None], mode: int = 0o644) -> Iterator[N
         raise
 
 
-def replace(path: Path, content: bytes, mode: int) -> None:
-    """Write one file so that a reader sees the old one or the new one. Raises OSError."""
-    made = draft(path, content, mode)
-    try:
-        made.replace(path)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
-
-
-def draft(path: Path, content: bytes, mode: int) -> Path:
-    """A new file beside `path`, complete and synced. systemd takes no notice of it. Raises OSError."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, mode)  # whatever the umask
-            file.write(content)
-            file.flush()
-            os.fsync(handle)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
-    return made
-
-
 def _read(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
@@ -77,4 +51,4 @@ def _restore(path: Path, content: bytes | None, mode: int) -> None:
     if content is None:
         path.unlink(missing_ok=True)
     else:
-        replace(path, content, mode)
+        atomic.write(path, content, mode)

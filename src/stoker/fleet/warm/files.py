@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from stoker.disk.split_gguf import model_files
 from stoker.domain.serve import Serve
-from stoker.fleet.weights.parts import parts
 
 _ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
 
@@ -27,4 +27,4 @@ def weights_of(serve: Serve) -> dict[str, int]:
 def _paths(model: str) -> list[str]:
     if os.path.isdir(model):
         return sorted(entry.path for entry in os.scandir(model) if entry.name.endswith(_ENDINGS))
-    return parts(model)
+    return model_files(model)

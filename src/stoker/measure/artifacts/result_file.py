@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Run
 
@@ -40,7 +39,7 @@ def save(run: Run, directory: Path) -> Path:
     """
     path = path_of(directory, run.id)
     try:
-        write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
+        atomic.write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
     except OSError as error:
         text = f"the result {path} could not be written ({error.strerror}): make room there"
         raise StokerError(text, code="not_kept") from error
@@ -66,28 +65,6 @@ def find(name: str, directory: Path) -> Path:
         what = "no result" if not found else f"{len(found)} results"
         raise StokerError(f"{what} of that name in {directory}: {name}", code="no_result")
     return found[0]
-
-
-def write(path: Path, content: bytes) -> None:
-    """All of it or nothing, on disk when this returns; 0600 in a directory that is made 0700. Raises OSError."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def raw(value: object) -> msgspec.Raw:

@@ -114,7 +114,7 @@ def _run(chosen: Way, code: str, tests: str) -> Ran:
 
 
 def _inside() -> str:
-    return (files("stoker.measure.suites.sandbox") / "inside.py").read_text()
+    return (files("stoker.measure.suites.sandbox.sandbox") / "inside.py").read_text()
 
 
 def _start(chosen: Way, directory: str, descriptor: int) -> subprocess.Popen[bytes]:
