@@ -13,7 +13,7 @@ from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
+    from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.cli.evaluate.sweep_variant import Load
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
@@ -61,7 +61,7 @@ def sweep(
     """
     from stoker.cli.evaluate import interruptible, slot_takeover
     from stoker.cli.evaluate.context import serve_there
-    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
     from stoker.cli.evaluate.sweep_variant import Load
     from stoker.measure.lock import sole
 
