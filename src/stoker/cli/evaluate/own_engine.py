@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from stoker.cli.console.failure import UsageError
+from stoker.cli.console.place import Place as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
+from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target
+from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.engines.last_words import last_words, redact
@@ -20,8 +23,10 @@ from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
 from stoker.http import client
-from stoker.measure.load.context import NotStarted, Started
-from stoker.quality.identify import ask
+from stoker.measure.artifacts import fingerprint
+from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.trials.context_search import NotStarted, Started
+from stoker.quality.identify import ask, packages
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
@@ -107,6 +112,13 @@ class OwnEngine:
         if said.failure is None:
             return NotStarted(text)
         return NotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
+
+
+def configured_fingerprint(place: ConfiguredPlace, name: str, told: Told | None = None) -> Fingerprint:
+    """Of the serve as it is configured: what its slot adds is added when it runs, too."""
+    serve = place.serve(name)
+    digests = HashCache(place.state).hash_all(fingerprint.files(serve))
+    return fingerprint.fingerprint(serve, told or Told(), digests, packages(serve))
 
 
 def _open_pages(serve: Serve) -> set[str]:
