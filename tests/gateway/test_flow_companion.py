@@ -28,8 +28,8 @@ from stoker.domain.tier import Tier
 from stoker.exchange.formatter import Speech
 from stoker.exchange.internal_client import Asker
 from stoker.fleet.swapping.residency import Residency
-from stoker.measure.suites import companion as proofs
-from stoker.measure.suites.labelled import held_out
+from stoker.measure.classifier import proof as proofs
+from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import Companion
 from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.router import Routing

@@ -10,8 +10,8 @@ from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.routing import Router
 from stoker.domain.run import Fingerprint
-from stoker.measure.suites import companion as proofs
-from stoker.measure.suites.labelled import held_out
+from stoker.measure.classifier import proof as proofs
+from stoker.measure.classifier.labelled_prompts import held_out
 
 
 async def is_off(it: House, why: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.measure.load.prompts import Mode, Prompt, TooShort, calibrate, make, row
-from stoker.measure.requests.server import Counter, Server
-from stoker.measure.requests.talk import Talk
+from stoker.measure.requests.client import Talk
+from stoker.measure.requests.endpoint import Counter, Server
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

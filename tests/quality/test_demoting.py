@@ -18,7 +18,7 @@ from stoker.domain.routing import Router
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Translation
 from stoker.domain.tier import Demotion, Row, Tier, Verdict
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.quality.demotion import Demoter
 from stoker.quality.fingerprints import Measured
 from stoker.quality.recheck import LEFT_OUT, REST, Rounds, prove
@@ -170,8 +170,8 @@ def test_a_gate_that_the_same_model_failed_when_it_was_well_is_no_news(
         one = Story(tmp_path)
         subject = Subject("a", "a", "", fingerprint=mark)
         kept = Run("x-preflight-a-1", Kind.PREFLIGHT, 1.0, 1.0, subject, Outcome.FAILED, list(FAILED[0]))
-        artifact.save(kept, artifact.results_of(tmp_path))
-        (artifact.results_of(tmp_path) / "y-preflight-a-2.json").write_text("{")
+        result_file.save(kept, result_file.results_of(tmp_path))
+        (result_file.results_of(tmp_path) / "y-preflight-a-2.json").write_text("{")
         one.results = [FAILED]
         one.fails()
         await one.settled()
@@ -407,5 +407,5 @@ def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:
 
 
 def test_stoker_starts_without_reading_the_gates() -> None:
-    code = "import sys, stoker.app.application; sys.exit('stoker.measure.gates.preflight' in sys.modules)"
+    code = "import sys, stoker.app.application; sys.exit('stoker.measure.preflight.run' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

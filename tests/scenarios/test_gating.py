@@ -106,7 +106,7 @@ def broken(kind: str, directory: Path) -> dict[str, Any]:
         return {"chat_template": str(odd)}
     if kind == "context":
         return {"context": 512}
-    from tests.measure.gates.crushed import crush
+    from tests.measure.preflight.crushed import crush
 
     crush(MODELS / "ember.gguf", directory / "crushed.gguf")
     return {"model": str(directory / "crushed")}

@@ -53,7 +53,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
 from stoker.gateway.ollama import Legacy
 from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 from stoker.promotion.promotions import Promotions
 from stoker.quality.classifier_model import Companion
@@ -471,7 +471,7 @@ class Application:
         if not _RESULT_ID.fullmatch(run):
             return None
         try:
-            return artifact.load(artifact.path_of(Path(self.settings.paths.state) / "results", run))
+            return result_file.load(result_file.path_of(Path(self.settings.paths.state) / "results", run))
         except StokerError:
             return None
 
@@ -479,15 +479,16 @@ class Application:
         """The end of a promotion's watch is a result like any other."""
         at = override.at
         run = Run(
-            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, max(0.0, SystemClock.wall() - at),
+            result_file.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at,
+            max(0.0, SystemClock.wall() - at),
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
-            settings=artifact.raws(msgspec.structs.asdict(override)),
+            settings=result_file.raws(msgspec.structs.asdict(override)),
         )  # fmt: skip
 
         def write() -> None:
-            run.machine = artifact.raws(machine())
+            run.machine = result_file.raws(machine())
             try:
-                artifact.save(run, Path(self.settings.paths.state) / "results")
+                result_file.save(run, Path(self.settings.paths.state) / "results")
             except StokerError as error:
                 log.warning("how the promotion of %s went cannot be kept: %s", override.alias, error.message)
 

@@ -22,9 +22,9 @@ from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import leased
-from stoker.measure.requests.talk import Talk
+from stoker.measure.canary.steadiness import Steadiness
+from stoker.measure.requests.client import Talk
 from stoker.measure.statistics.stats import Cusum
-from stoker.measure.suites.steadiness import Steadiness
 from stoker.request.decide.aliases import meant, with_aliases
 
 FAULTS = frozenset(("upstream_failed", "stalled", "bug"))

@@ -17,7 +17,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Kind
 from stoker.domain.tier import Demotion, Tier
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.quality.recheck import Key, Mark, Prove, Rechecks, Rounds, There, Wanted, prove
 from stoker.request.decide.demotion import Next, holds, never_passed, settle, told
 from stoker.routing.router import Routing
@@ -124,9 +124,9 @@ class Demoter:
     def _never_passed(self, there: There) -> frozenset[str]:
         """By the preflights that were kept of just this: what it could not do before is no news. Reads files."""
         runs = []
-        for path in artifact.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{artifact.ENDING}"):
+        for path in result_file.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{result_file.ENDING}"):
             with contextlib.suppress(StokerError):  # one that is broken says nothing
-                run = artifact.load(path)
+                run = result_file.load(path)
                 if run.subject.serve == there.serve.name and mark_of(run.subject.fingerprint) == there.mark:
                     runs.append(run.findings)
         return never_passed(runs) if there.mark[0] else frozenset()

@@ -25,9 +25,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier
 from stoker.exchange.recorder import Sample
-from stoker.measure.suites import judging
-from stoker.measure.suites.judging import MAX_TEXT
+from stoker.quality import judge_prompt
 from stoker.quality.judge import Heard, Judge
+from stoker.quality.judge_prompt import MAX_TEXT
 from stoker.request.decide.policy import Plan
 from stoker.routing.router import Routing
 from stoker.store import live
@@ -158,12 +158,12 @@ class Shadow:
         mark = None if known is None else routing.mark(known)
         if mark is None:
             return "tier_unknown"
-        conversation = judging.conversation(sample.prompt)
+        conversation = judge_prompt.conversation(sample.prompt)
         if conversation is None:
             return "not_text"
         if len(conversation) > MAX_TEXT:
             return "too_long"
-        answer = "\n".join(judging.called(name, said) if name else said for name, said in sample.answer)
+        answer = "\n".join(judge_prompt.called(name, said) if name else said for name, said in sample.answer)
         return Job(request_id, tier, task_class, mark, conversation, answer)
 
     def _drop(self, reason: str) -> None:
@@ -213,7 +213,7 @@ class Shadow:
 
     def _count(self, job: Job, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
-        self.rows[key] = judging.merged(self.rows.get(key), job.tier, job.task, job.mark, passed, at)
+        self.rows[key] = judge_prompt.merged(self.rows.get(key), job.tier, job.task, job.mark, passed, at)
         word = "pass" if passed else "fail"
         self._counts.graded_one(job.task, job.tier, word)
         self._known[job.request_id] = f"{word} by judge {judge.name}"

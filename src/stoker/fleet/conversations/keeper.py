@@ -28,7 +28,6 @@ from stoker.fleet.conversations.sequences import Place, Save, Sequences
 from stoker.fleet.conversations.stay import Run, SequenceStay, unreachable
 from stoker.fleet.conversations.store import Saved, Store
 from stoker.fleet.conversations.verbs import Refused, Unanswered
-from stoker.fleet.engines.http import Address
 from stoker.fleet.process.fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer
 from stoker.fleet.warm.files import weights_of
@@ -89,7 +88,7 @@ class Keeper:
             self._log.error("conversations of serve %s are not kept: %s", serve.name, error.strerror)
             return None
 
-    def started(self, serve: Serve, address: Address, facts: Mapping[str, Any], is_fresh: bool) -> None:
+    def started(self, serve: Serve, address: Target, facts: Mapping[str, Any], is_fresh: bool) -> None:
         """It is ready. `is_fresh`: no request has reached it; False for one that was adopted."""
         self.stopped(serve.name)
         count = facts.get("total_slots")
