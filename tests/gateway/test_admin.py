@@ -13,7 +13,7 @@ from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 from stoker.domain.access import Key, Paths, Scope, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
-from stoker.fleet.conversations.keeper import Statistics
+from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm
 from stoker.gateway.admin import Admin, Looks
 from stoker.store.decisions import DecisionLog
@@ -31,9 +31,9 @@ class Office(Stage):
     """A stage with the real admin; `reload` is what the next reload answers or raises."""
 
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
-    saved: Statistics | None = None
+    saved: ConversationStatistics | None = None
     """Of conversations."""
-    kept: warm.Statistics | None = None
+    kept: warm.WarmStatistics | None = None
     """Of what is warm."""
 
     def hire(self, path: Path) -> DecisionLog:
@@ -93,7 +93,7 @@ async def test_switch_blocks_until_the_serve_is_there_and_unload_until_it_is_gon
 async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(stage: Office) -> None:
     client = await stage.client()
     assert (await client.ask("GET", "/status")).json()["conversations"] is None
-    stage.saved = Statistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
+    stage.saved = ConversationStatistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
     assert (await client.ask("GET", "/status")).json()["conversations"] == {
         "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
     }  # fmt: skip
@@ -194,8 +194,8 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
 
 @office()
 async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
-    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
-    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
+    rows = (warm.WarmStatus("a", "pages", 5, 5, 5, False, why="rule"), warm.WarmStatus("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.WarmStatistics(10, 10, rows, None, 0, False, {})
     found = (await (await stage.client()).ask("GET", "/status")).json()
     assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
     assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [

@@ -35,19 +35,19 @@ from stoker.domain.spending import cloud_costs
 from stoker.exchange.formatter import Speech
 from stoker.exchange.internal_client import Asker
 from stoker.fleet.engines.placement import placed as vaulted
-from stoker.fleet.memory.host import host
+from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.monitoring.external_serves import Outside, answers
-from stoker.fleet.monitoring.watchdog_view import Acts, Sight, counters
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
+from stoker.fleet.monitoring.watchdog_view import ConductorActions, ConductorView, counters
 from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import Signer as LaunchSigner
+from stoker.fleet.process.signing import KeySigner as LaunchSigner
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swap_report import SwapReport
-from stoker.fleet.warm.keeper import Keeper, budget
+from stoker.fleet.warm.keeper import WarmKeeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
-from stoker.fleet.watchdog.watchdog import Dog
+from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin, Looks
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
@@ -72,7 +72,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.classifier import classifier
 from stoker.routing.prewarm import Foresight
 from stoker.routing.router import Routing
-from stoker.store.active_residents import Active
+from stoker.store.active_residents import ActiveResidents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
@@ -214,10 +214,10 @@ class Application:
         self._complained: set[str] = set()
         self._doubted = ""
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
-        self._active = Active(Path(settings.paths.state) / "active.json")
+        self._active = ActiveResidents(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
-        self.warm = Keeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
+        self.warm = WarmKeeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
         supervisor = Supervisor(
             settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm, settings.conversations
         )
@@ -253,7 +253,7 @@ class Application:
             Pictures(settings.media),
         )
         self._configure_flow(settings)
-        self._memory = host().total
+        self._memory = host_memory().total
         self.flow.bodies.limit = budget_for(settings.front_door, self._memory)
         speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
         asker = Asker(self.pool, speech)
@@ -265,13 +265,13 @@ class Application:
         self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
         self.warm.foreseen = self.foresight.wanted
         self._route(settings, self._rows)
-        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
+        sight = ConductorView(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
         self.flow.chooser.is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
-        acts = Acts(self.conductor, self.events.note)
-        self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
+        acts = ConductorActions(self.conductor, self.events.note)
+        self.dog = WatchdogLoop(settings.watchdog, sight, probe, acts, clock, fleet_log)
         self.conductor.on_exit = self._exited
-        self.outside = Outside(self.conductor, answers(clock))
+        self.outside = ExternalServeFinder(self.conductor, health_check(clock))
         self.conductor.on_busy = self.warm.busy
         self.conductor.on_operator = self.dog.forget
         looks = Looks(

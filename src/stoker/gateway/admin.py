@@ -17,7 +17,7 @@ from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations import keeper as conversations
-from stoker.fleet.supervision.serve_registry import Statistics
+from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.warm import statistics as warm
@@ -54,9 +54,9 @@ class Looks:
 
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
-    statistics: Callable[[], Mapping[str, Statistics]] = dict
-    warm: Callable[[], warm.Statistics | None] = lambda: None
-    conversations: Callable[[], conversations.Statistics | None] = lambda: None
+    statistics: Callable[[], Mapping[str, ServeStatistics]] = dict
+    warm: Callable[[], warm.WarmStatistics | None] = lambda: None
+    conversations: Callable[[], conversations.ConversationStatistics | None] = lambda: None
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     graded: Callable[[str], str] = lambda request_id: ""
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
@@ -314,7 +314,7 @@ def _temperature(state: str, held: str, is_kept: bool) -> str | None:
     return "warm" if is_kept else "cold"
 
 
-def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
+def _warm(kept: warm.WarmStatistics | None) -> dict[str, Any] | None:
     """The warm pool as /status shows it. Bytes."""
     if kept is None:
         return None
@@ -333,7 +333,7 @@ def _warm(kept: warm.Statistics | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _conversations(kept: conversations.Statistics | None) -> dict[str, Any] | None:
+def _conversations(kept: conversations.ConversationStatistics | None) -> dict[str, Any] | None:
     """What is saved of conversations, as /status shows it, and what came of it since the start."""
     if kept is None:
         return None
