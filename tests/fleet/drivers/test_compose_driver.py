@@ -110,7 +110,7 @@ class Bench:
         path = self.directory / "container.json"
         entry = json.loads(path.read_text())
         draft = path.with_suffix(".draft")
-        draft.write_text(json.dumps({**entry, "ContainerState": {"Status": status, **state}}))
+        draft.write_text(json.dumps({**entry, "State": {"Status": status, **state}}))
         draft.rename(path)
 
 
@@ -325,7 +325,7 @@ def test_a_cancelled_launch_kills_its_command_and_stops_what_came_up(tell: Calla
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert bench.changes()[-1] == ["docker", "stop", "--time", "1", "fast"]
-        assert json.loads((bench.directory / "container.json").read_text())["ContainerState"]["Status"] == "exited"
+        assert json.loads((bench.directory / "container.json").read_text())["State"]["Status"] == "exited"
 
     tell(story)
 

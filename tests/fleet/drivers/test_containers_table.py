@@ -270,12 +270,12 @@ def test_a_question_to_compose_is_about_the_same_files_and_project() -> None:
 
 def test_an_inspected_container_is_read_and_what_docker_may_call_it_later_is_unknown() -> None:
     entry: dict[str, Any] = {
-        "Id": "abc", "Name": "/fast", "Image": "sha256:1", "ContainerState": {"Status": "running", "Pid": 7},
+        "Id": "abc", "Name": "/fast", "Image": "sha256:1", "State": {"Status": "running", "Pid": 7},
         "Config": {"Image": "img:1", "Labels": None},
         "HostConfig": {"RestartPolicy": {"Name": ""}},
     }  # fmt: skip
     assert parse(entry) == container(ContainerState.RUNNING, pid=7)
-    entry["ContainerState"] = {"Status": "hibernating", "Health": {"Status": "unhealthy"}}
+    entry["State"] = {"Status": "hibernating", "Health": {"Status": "unhealthy"}}
     read = parse(entry)
     assert (read.state, read.health) == (ContainerState.UNKNOWN, "unhealthy")
 

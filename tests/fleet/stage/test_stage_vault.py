@@ -86,8 +86,8 @@ def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path:
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.staging_area import Box\n" + (
-        "with Box(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
+    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.staging_area import StagingArea\n" + (
+        "with StagingArea(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert len(list((tmp_path / ".staging").iterdir())) == 1
