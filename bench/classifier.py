@@ -20,7 +20,7 @@ from bench import machine
 from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
-from stoker.measure.suites.labelled import Labelled, Score, price, read, score
+from stoker.measure.classifier.labelled_prompts import Labelled, Score, price, read, score
 from stoker.request.codec.outline import outline
 from stoker.request.decide.classify import SIGNS
 from stoker.routing.classifier import classify

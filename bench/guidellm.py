@@ -27,7 +27,7 @@ from bench.processes import Child, end_on_sigterm, free_port
 from bench.weights import Shape, write_random
 from stoker.domain.lease import Target
 from stoker.measure.load.prompts import make
-from stoker.measure.requests.server import Counter, Server
+from stoker.measure.requests.endpoint import Counter, Server
 
 SHAPE = Shape(640, 12, 10, 2048, 4096)
 PROMPT, OUTPUT, SLOTS = 128, 24, 8

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.measure.suites.labelled import read
+from stoker.measure.classifier.labelled_prompts import read
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests" / "data" / "tasks" / "labelled.jsonl"
-OUT = ROOT / "src" / "stoker" / "measure" / "suites" / "data" / "classifier" / "held-out.jsonl"
+OUT = ROOT / "src" / "stoker" / "measure" / "classifier" / "held-out.jsonl"
 
 
 def body() -> bytes:

@@ -21,7 +21,7 @@ import numpy as np
 from bench.classifier import TASKS, load
 
 from stoker.domain.task import CLASSES, HIGH_RISK
-from stoker.measure.suites.labelled import Labelled, Score, score
+from stoker.measure.classifier.labelled_prompts import Labelled, Score, score
 from stoker.request.decide.asks import read
 from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named

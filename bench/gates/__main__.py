@@ -16,8 +16,8 @@ from bench.gates import subjects
 from bench.gates.subjects import Place
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
-from stoker.measure.faults.table import FAULTS, NONE
-from stoker.measure.gates.preflight import Options
+from stoker.measure.preflight.run import Options
+from stoker.testing.faults.table import FAULTS, NONE
 
 GOAL = 0.97
 """Of the faults, how many must be named."""

@@ -15,11 +15,11 @@ import stoker
 from bench.processes import Child, free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Run, Subject
-from stoker.measure.faults.fault import Fault
-from stoker.measure.faults.grafts import GRAFTS
-from stoker.measure.faults.proxy import Proxy
-from stoker.measure.gates.look import Look
-from stoker.measure.gates.preflight import Options, preflight
+from stoker.measure.preflight.pages import Look
+from stoker.measure.preflight.run import Options, preflight
+from stoker.testing.faults.fault import Fault
+from stoker.testing.faults.grafts import GRAFTS
+from stoker.testing.faults.proxy import Proxy
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.prompt import Call, Text
-from stoker.measure.suites import check as kinds
+from stoker.measure.suites import check_kinds
 from stoker.measure.suites.fixture import Fixture, by_class
 
 UNKNOWN = "I am not sure."
@@ -35,27 +35,27 @@ def right(one: Fixture) -> Answer:
 
 def wrong(one: Fixture) -> Answer:
     check = _main(one.check)
-    if isinstance(check, kinds.Abstain):
+    if isinstance(check, check_kinds.Abstain):
         return made([(one.request["tools"][0]["function"]["name"], {})])
     return WRONG[type(check)](check)
 
 
-def _main(check: kinds.Check) -> kinds.Check:
+def _main(check: check_kinds.Check) -> check_kinds.Check:
     """Of several checks the one that says what the answer is."""
-    if not isinstance(check, kinds.All):
+    if not isinstance(check, check_kinds.All):
         return check
-    return next(each for each in check.checks if not isinstance(each, kinds.Format | kinds.Abstain))
+    return next(each for each in check.checks if not isinstance(each, check_kinds.Format | check_kinds.Abstain))
 
 
-def _contains(check: kinds.Contains) -> Answer:
+def _contains(check: check_kinds.Contains) -> Answer:
     return said(" ".join([*check.all, *check.any[:1]]))
 
 
-def _calls(check: kinds.Calls) -> Answer:
+def _calls(check: check_kinds.Calls) -> Answer:
     return made((one.name, one.arguments) for one in check.calls)
 
 
-def _steps(count: int, check: kinds.Plan) -> Answer:
+def _steps(count: int, check: check_kinds.Plan) -> Answer:
     topic = " and ".join(mention[0] for mention in check.mentions)
     return said("\n".join(f"{number}. Do part {number} of the {topic}." for number in range(1, count + 1)))
 
@@ -65,14 +65,14 @@ def _json(value: Any) -> Answer:
 
 
 RIGHT: Mapping[type, Callable[[Any], Answer]] = {
-    kinds.Calls: _calls,
-    kinds.Abstain: lambda check: said("Hello, I am here."),
-    kinds.Contains: _contains,
-    kinds.Copy: lambda check: said(check.text),
-    kinds.Json: lambda check: _json(check.values),
-    kinds.Number: lambda check: said(check.value),
-    kinds.Needle: lambda check: said(f"It is {check.value}."),
-    kinds.Plan: lambda check: _steps(check.least, check),
+    check_kinds.Calls: _calls,
+    check_kinds.Abstain: lambda check: said("Hello, I am here."),
+    check_kinds.Contains: _contains,
+    check_kinds.Copy: lambda check: said(check.text),
+    check_kinds.Json: lambda check: _json(check.values),
+    check_kinds.Number: lambda check: said(check.value),
+    check_kinds.Needle: lambda check: said(f"It is {check.value}."),
+    check_kinds.Plan: lambda check: _steps(check.least, check),
 }
 
 
@@ -86,13 +86,13 @@ def _off(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 WRONG: Mapping[type, Callable[[Any], Answer]] = {
-    kinds.Calls: lambda check: made((one.name, _off(one.arguments)) for one in check.calls),
-    kinds.Contains: lambda check: said(UNKNOWN),
-    kinds.Copy: lambda check: said(f"{check.text} too"),
-    kinds.Json: lambda check: _json(_off(check.values)),
-    kinds.Number: lambda check: said(str(int(check.value) + 1)),
-    kinds.Needle: lambda check: said(UNKNOWN),
-    kinds.Plan: lambda check: _steps(check.most + 1, check),
+    check_kinds.Calls: lambda check: made((one.name, _off(one.arguments)) for one in check.calls),
+    check_kinds.Contains: lambda check: said(UNKNOWN),
+    check_kinds.Copy: lambda check: said(f"{check.text} too"),
+    check_kinds.Json: lambda check: _json(_off(check.values)),
+    check_kinds.Number: lambda check: said(str(int(check.value) + 1)),
+    check_kinds.Needle: lambda check: said(UNKNOWN),
+    check_kinds.Plan: lambda check: _steps(check.most + 1, check),
 }
 
 

@@ -15,7 +15,7 @@ import msgspec
 from bench.routing.place import CLOUD, COSTS, Place
 from stoker.domain.dialect import Dialect
 from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grade import SAMPLING, judged
+from stoker.measure.suites.grading import SAMPLING, judged
 from stoker.request.translate.neutral.corners import Losses
 from stoker.request.translate.translate import READ_ANSWER
 

@@ -17,7 +17,7 @@ from bench.routing import answers
 from stoker.domain.answer import Answer
 from stoker.domain.prompt import Call, Text
 from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grade import judged
+from stoker.measure.suites.grading import judged
 
 MODEL = "vendor/large"
 KEY = "sk-bench-cloud"

@@ -9,8 +9,8 @@ from itertools import pairwise
 from bench.routing.curve import Point
 from bench.routing.figures import AUTO, DECLARED, WAYS, Curve, Found, Line
 from bench.routing.place import CLOUD
-from stoker.measure.load import plots
-from stoker.measure.load.plots import Mark
+from stoker.measure.reports import plots
+from stoker.measure.reports.plots import Mark
 
 STEPS = 24
 """Points of a mix by chance between two settings: it is straight over cost, and the axis of costs doubles, so most

@@ -24,7 +24,7 @@ from bench import machine
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
 from stoker.domain.lease import Target
-from stoker.measure.requests.talk import Talk
+from stoker.measure.requests.client import Talk
 from stoker.testing.script.script import Script
 
 MOST_TTFT = 2.0

@@ -20,8 +20,8 @@ from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.tier import Row, Verdict
-from stoker.measure.load import plots
-from stoker.measure.suites.grade import judged
+from stoker.measure.reports import plots
+from stoker.measure.suites.grading import judged
 from stoker.request.translate.neutral.corners import Losses
 from stoker.request.translate.translate import READ_ANSWER
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 CONFIG = """
 [front_door]

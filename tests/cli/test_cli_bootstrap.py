@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.failure import UsageError
-from stoker.cli.evaluate.bar import Bar
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
+from stoker.cli.evaluate.progress import Bar
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Row, Tier, Verdict
-from stoker.measure.suites.grade import TOO_LONG, Gap
+from stoker.measure.suites.grading import TOO_LONG, Gap
 
 TIER = Tier("small", "spark")
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.console.failure import Refused
 from stoker.cli.evaluate import classifier
@@ -21,8 +21,8 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
 from stoker.exchange.internal_client import InternalClient
-from stoker.measure.suites.companion import Kept, Said, load, weigh
-from stoker.measure.suites.labelled import held_out
+from stoker.measure.classifier.labelled_prompts import held_out
+from stoker.measure.classifier.proof import Kept, Said, load, weigh
 
 TIER = '\n[[tier]]\nname = "small"\nserve = "fast"\n'
 CLOUD = (

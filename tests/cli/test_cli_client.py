@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.clients.facts import budgets
 from stoker.cli.clients.table import CLIENTS

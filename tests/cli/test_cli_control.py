@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker, error
+from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.console import control as control_module
 from stoker.cli.console.control import Control
@@ -30,7 +30,7 @@ def test_status_is_typed_and_unknown_fields_do_not_matter(stoker: FakeStoker, cl
 
 
 def test_a_serve_is_found_by_each_of_its_names(stoker: FakeStoker, client: Control) -> None:
-    from fake_stoker import serve_status
+    from tests.cli.fake_stoker import serve_status
 
     stoker.status(serve_status("a", served_name="b"), serve_status("b", served_name="c", aliases=["d"]))
     status = client.status()

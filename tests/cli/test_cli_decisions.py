@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker, error
+from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.commands import story
 from stoker.cli.main import run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from fake_stoker import FakeStoker, serve_status
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.console.failure import UsageError
 from stoker.cli.console.place import find_place
@@ -16,7 +16,7 @@ from stoker.cli.evaluate import context
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.main import run
 from stoker.domain.serve import Driver, Serve
-from stoker.measure.load.context import NotStarted
+from stoker.measure.trials.context_search import NotStarted
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:

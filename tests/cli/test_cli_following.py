@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker
+from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.commands import following
 from stoker.cli.console.failure import NotRunning
@@ -20,7 +20,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import Spent
 from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.store.decisions import DecisionLog
-from stoker.store.live import encode
+from stoker.store.live_grades import encode
 
 TIERS = """
 [[tier]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker, error, serve_status
+from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
 from stoker.cli.console import terminal
 from stoker.cli.main import run

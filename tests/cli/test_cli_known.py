@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker, serve_status, status
+from tests.cli.fake_stoker import FakeStoker, serve_status, status
 
 from stoker.cli.console.answers import FrontDoorStatus, Status
 from stoker.cli.console.failure import UsageError
 from stoker.cli.console.place import Place
-from stoker.cli.evaluate import known
-from stoker.cli.evaluate.admission import admission
+from stoker.cli.evaluate import running_serve
+from stoker.cli.evaluate.front_door_key import admission
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
 from stoker.domain.serve import Secret, Serve
@@ -81,7 +81,7 @@ def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
 def test_the_one_that_is_meant_without_a_name_runs_and_chats_or_is_the_only_one_that_could(
     serves: list[dict[str, Any]], meant: str
 ) -> None:
-    assert known._chosen(None, msgspec.convert(status(*serves), Status)).name == meant
+    assert running_serve._chosen(None, msgspec.convert(status(*serves), Status)).name == meant
 
 
 @pytest.mark.parametrize("command", ["canary", "soak", "preflight", "benchmark"])

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker, error
+from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker import __version__
 from stoker.cli.main import run

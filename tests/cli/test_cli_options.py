@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker, serve_status, status, swap
+from tests.cli.fake_stoker import FakeStoker, serve_status, status, swap
 
 from stoker.cli.console import figures, options, progress, terminal
 from stoker.cli.console.answers import Status

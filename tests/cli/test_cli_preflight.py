@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker, serve_status
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.main import run
 

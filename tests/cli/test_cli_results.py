@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from stoker.cli.evaluate import results
-from stoker.cli.evaluate.kept import keep
+from stoker.cli.evaluate.save_run import keep
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 
 
 def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100.0) -> Run:
@@ -34,7 +34,7 @@ def kept(config: Path) -> list[Run]:
     """Three results of different days; the third is a soak."""
     runs = [made(3), made(2, model="y", rate=110.0), made(1, Kind.SOAK)]
     for one in runs:
-        artifact.save(one, config.parent / "state" / "results")
+        result_file.save(one, config.parent / "state" / "results")
     return runs
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker, error
+from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.main import run
 from stoker.domain.task import Source

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fake_stoker import FakeStoker, error, serve_status, swap
+from tests.cli.fake_stoker import FakeStoker, error, serve_status, swap
 
 from stoker.cli.main import run
 
@@ -90,7 +90,7 @@ def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], s
     """/status tells `story` step by step once the switch is asked for; the switch returns when it is told."""
     import threading
 
-    from fake_stoker import status
+    from tests.cli.fake_stoker import status
 
     told, asked = threading.Event(), threading.Event()
 

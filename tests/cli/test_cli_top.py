@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_stoker import FakeStoker, serve_status, status, swap
 from rich.console import Console
+from tests.cli.fake_stoker import FakeStoker, serve_status, status, swap
 
 from stoker.cli.commands.top import frame
 from stoker.cli.console.answers import Status

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from fake_stoker import FakeStoker, serve_status
+from tests.cli.fake_stoker import FakeStoker, serve_status
 
 from stoker.cli.main import run
 

@@ -11,10 +11,10 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure.requests.talk import Talk
-from stoker.measure.suites import canary
-from stoker.measure.suites.canary import Asker, Baseline, Kept, Mismatch, Refusal, Seen, judge
-from stoker.measure.suites.canary_set import TINY, WORDINGS, Question, digest, questions
+from stoker.measure.canary import canary
+from stoker.measure.canary.canary import Asker, Baseline, Kept, Mismatch, Refusal, Seen, judge
+from stoker.measure.canary.questions import TINY, WORDINGS, Question, digest, questions
+from stoker.measure.requests.client import Talk
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

@@ -13,8 +13,8 @@ from scripts import held_out as script
 from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK, Outline, Source, Task
-from stoker.measure.suites.companion import Head, Kept, Said, line, load, mark, parsed, path_of, weigh
-from stoker.measure.suites.labelled import Labelled, Score, held_out, score, worse
+from stoker.measure.classifier.labelled_prompts import Labelled, Score, held_out, score, worse
+from stoker.measure.classifier.proof import Head, Kept, Said, line, load, mark, parsed, path_of, weigh
 
 ALWAYS = ClassifierModelSettings("x", 1.0, 1.0)
 

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.gate import Gate, condition
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure.gate import judge, kind_of, missing, outcome_of, usable
+from stoker.measure.gate.judgement import judge, kind_of, missing, outcome_of, usable
 
 NOW = Fingerprint("model-1", "flags-1")
 PASSED, FAILED, UNDECIDED = Outcome.PASSED, Outcome.FAILED, Outcome.UNDECIDED

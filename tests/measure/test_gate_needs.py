@@ -8,7 +8,7 @@ from stoker.domain.gate import Gate, condition
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Kind
 from stoker.domain.tier import Tier
-from stoker.measure.gate_needs import (
+from stoker.measure.gate.measurements import (
     classes_of,
     kind_of,
     needs,

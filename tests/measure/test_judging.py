@@ -32,7 +32,7 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.measure.statistics.stats import Sprt
 from stoker.measure.statistics.stats import Verdict as Decided
-from stoker.measure.suites.judging import Grade, asked, conversation, grade, merged
+from stoker.quality.judge_prompt import Grade, asked, conversation, grade, merged
 
 NONCE = "0f" * 16
 MARK = Fingerprint("i", "e")

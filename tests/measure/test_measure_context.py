@@ -9,8 +9,8 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.measure.artifacts.fingerprint import Told
-from stoker.measure.load import context
-from stoker.measure.load.context import NotStarted, Search, Started
+from stoker.measure.trials import context_search
+from stoker.measure.trials.context_search import NotStarted, Search, Started
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -33,14 +33,16 @@ def test_the_search_ends_at_the_largest_that_works(largest: int, low: int) -> No
 
 def test_what_engines_report() -> None:
     props = {"total_slots": 4, "default_generation_settings": {"n_ctx": 2048}}
-    assert context.reported(None, VLLM, 4096) == (30_720, 7.5)
-    assert context.reported(None, "max_total_num_tokens=8192, x", 4096) == (8192, 2.0)
-    assert context.reported(props, "", 2048) == (8192, 4.0)
-    assert context.reported(props, "", 4096) == (8192, 0.0)
-    assert context.reported(None, "", 4096) == (None, None)
+    assert context_search.reported(None, VLLM, 4096) == (30_720, 7.5)
+    assert context_search.reported(None, "max_total_num_tokens=8192, x", 4096) == (8192, 2.0)
+    assert context_search.reported(props, "", 2048) == (8192, 4.0)
+    assert context_search.reported(props, "", 4096) == (8192, 0.0)
+    assert context_search.reported(None, "", 4096) == (None, None)
 
 
-def searched(low: int, high: int, concurrency: float, most: int, **script: Any) -> tuple[list[context.Trial], int, int]:
+def searched(
+    low: int, high: int, concurrency: float, most: int, **script: Any
+) -> tuple[list[context_search.Trial], int, int]:
     """Scripted engines that come up with at most `most` tokens: (trials, started, stopped)."""
     counts = [0, 0]
 
@@ -58,7 +60,7 @@ def searched(low: int, high: int, concurrency: float, most: int, **script: Any) 
         props = {"total_slots": 4, "default_generation_settings": {"n_ctx": length}}
         return Started(Target("127.0.0.1", server.port, "", "scripted"), Told(props), "", stop)
 
-    trials = asyncio.run(context.search(low, high, concurrency, start))
+    trials = asyncio.run(context_search.search(low, high, concurrency, start))
     return trials, counts[0], counts[1]
 
 
@@ -69,8 +71,8 @@ def test_each_candidate_is_an_engine_of_its_own_and_a_request_near_the_limit_pro
     assert started == stopped == 3
     assert all(trial.prompt_tokens and trial.prompt_tokens > 0.9 * trial.context for trial in trials if trial.works)
     assert trials[2].outcome == "did not start: out of memory"
-    assert context.numbers(trials) == {"context": 1280, "kv_tokens": 5120, "concurrency": 4.0}
-    assert [finding.numbers["context"] for finding in context.findings(trials)] == [512, 1024, 1280, 1536, 2048]
+    assert context_search.numbers(trials) == {"context": 1280, "kv_tokens": 5120, "concurrency": 4.0}
+    assert [finding.numbers["context"] for finding in context_search.findings(trials)] == [512, 1024, 1280, 1536, 2048]
 
 
 def test_too_few_at_once_is_not_enough() -> None:
@@ -78,7 +80,7 @@ def test_too_few_at_once_is_not_enough() -> None:
     assert trials[0].outcome == "room for 4 requests of this length, 5 wanted"
     assert [trial.context for trial in trials] == [512, 256]
     assert started == stopped == 2
-    assert context.numbers(trials) == {"context": None}
+    assert context_search.numbers(trials) == {"context": None}
 
 
 def test_an_engine_that_cuts_what_it_is_sent_proves_nothing() -> None:
@@ -97,5 +99,5 @@ def test_a_limit_that_the_engine_lowered_is_said() -> None:
         props = {"total_slots": 1, "default_generation_settings": {"n_ctx": 2048}}
         return Started(Target("127.0.0.1", 1, "", "x"), Told(props), "", stop)
 
-    trial = asyncio.run(context.prove(4096, 1, start))
+    trial = asyncio.run(context_search.prove(4096, 1, start))
     assert trial.outcome == "the engine took 2048 tokens for its limit instead"

@@ -10,9 +10,9 @@ import pytest
 from stoker.domain.answer import Tokens
 from stoker.domain.lease import Target
 from stoker.measure.load.figures import Sample, counts, figures, summary
-from stoker.measure.load.load import is_punctual
+from stoker.measure.load.generator import is_punctual
 from stoker.measure.load.prompts import Mode, Prompt, row
-from stoker.measure.requests.talk import Talk
+from stoker.measure.requests.client import Talk
 from stoker.measure.requests.timing import Slo, Timed, Window, is_good
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from stoker.disk.hashes import HashCache
 from stoker.domain.serve import Secret, Serve, Tuning
-from stoker.measure.artifacts.fingerprint import Digests, Told, difference, files, fingerprint, without_secrets
+from stoker.measure.artifacts.fingerprint import Told, difference, files, fingerprint, without_secrets
 
 PROPS = {"chat_template": "{{ x }}", "build_info": "b7000-abc", "model_ftype": "Q8_0"}
 
@@ -24,7 +25,7 @@ def weights(tmp_path: Path) -> Path:
 
 
 def marked(serve: Serve, state: Path, props: Any = PROPS, packages: dict[str, str] | None = None) -> Any:
-    return fingerprint(serve, Told(props), Digests(state).of(files(serve)), packages)
+    return fingerprint(serve, Told(props), HashCache(state).hash_all(files(serve)), packages)
 
 
 def test_the_same_serve_has_the_same_fingerprint_whatever_it_is_called(weights: Path, tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_a_change_of_identity_is_named(
 
 def test_what_the_engine_tells_beside_the_files_changes_no_identity(weights: Path, tmp_path: Path) -> None:
     serve = Serve("a", model=str(weights))
-    digests = Digests(tmp_path).of(files(serve))
+    digests = HashCache(tmp_path).hash_all(files(serve))
     models = {"data": [{"id": "a", "meta": {"ftype": "Q8_0"}}, "odd"]}
     silent, talkative = fingerprint(serve, Told(PROPS), digests), fingerprint(serve, Told(PROPS, models), digests)
     assert silent.identity == talkative.identity != ""
@@ -139,19 +140,19 @@ def test_a_template_of_its_own_is_a_part(weights: Path, tmp_path: Path) -> None:
 
 
 def test_weights_are_hashed_once(weights: Path, tmp_path: Path) -> None:
-    first = Digests(tmp_path).of([weights])
+    first = HashCache(tmp_path).hash_all([weights])
     about = weights.stat()
     weights.write_bytes(b"GGUF AND MORE")  # as long, and the clock put back: only a hash would tell
     os.utime(weights, ns=(about.st_atime_ns, about.st_mtime_ns))
-    assert Digests(tmp_path).of([weights]) == first
-    (tmp_path / "digests.json").write_text("[1, 2")
-    assert Digests(tmp_path).of([weights]) != first
-    assert Digests(tmp_path).of([tmp_path / "gone"]) == {}
+    assert HashCache(tmp_path).hash_all([weights]) == first
+    (tmp_path / "hashes.json").write_text("[1, 2")
+    assert HashCache(tmp_path).hash_all([weights]) != first
+    assert HashCache(tmp_path).hash_all([tmp_path / "gone"]) == {}
 
 
 def test_a_state_that_cannot_be_written_only_costs_time(weights: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert Digests(tmp_path / "file").of([weights])
+    assert HashCache(tmp_path / "file").hash_all([weights])
 
 
 def test_secrets_are_no_part_of_a_command() -> None:

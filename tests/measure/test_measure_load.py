@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoker.measure.load.load import HOPELESS, Heard, Length, Time, closed, is_punctual, poisson, scheduled
+from stoker.measure.load.generator import HOPELESS, Heard, Length, Time, closed, is_punctual, poisson, scheduled
 from stoker.measure.requests.timing import Timed
 
 

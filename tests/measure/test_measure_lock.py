@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.measure.load.lock import sole
+from stoker.measure.lock import sole
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from stoker.measure.load.lock import sole
+from stoker.measure.lock import sole
 with sole(Path(sys.argv[1]), "gpu0", "a soak of fast"):
     print("held", flush=True)
     time.sleep(60)

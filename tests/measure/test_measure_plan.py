@@ -13,9 +13,9 @@ import pytest
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Kind, Outcome, Run, Subject
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.measure.load import replay
-from stoker.measure.load.load import Length
+from stoker.measure.load.generator import Length
 from stoker.measure.load.presets import Preset, Wanted, plan, sizes
 from stoker.measure.load.prompts import Mode
 
@@ -131,7 +131,7 @@ def test_our_own_traffic_is_exported_without_hashes_and_can_be_replayed() -> Non
 
 
 def run(**more: Any) -> Run:
-    given: dict[str, Any] = {"id": artifact.new_id(Kind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
+    given: dict[str, Any] = {"id": result_file.new_id(Kind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
     return Run(
         kind=Kind.BENCHMARK, at=1.0, seconds=2.0, subject=Subject("a", "a", "http://h/v1"), outcome=Outcome.PASSED,
         **given,
@@ -142,21 +142,21 @@ def test_a_result_is_one_private_file_and_is_found_by_the_beginning_of_its_id(tm
     kept = run(numbers={"ttft_p50": 1.5})
     assert kept.id.startswith("20261121T")
     assert "-benchmark-Big-Model-7B-" in kept.id
-    path = artifact.save(kept, tmp_path / "results")
+    path = result_file.save(kept, tmp_path / "results")
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert os.listdir(path.parent) == [f"{kept.id}.json"]
-    assert artifact.load(artifact.find(kept.id[:12], path.parent)).numbers == {"ttft_p50": 1.5}
-    assert artifact.find(str(path), tmp_path) == path
+    assert result_file.load(result_file.find(kept.id[:12], path.parent)).numbers == {"ttft_p50": 1.5}
+    assert result_file.find(str(path), tmp_path) == path
 
 
 def test_what_is_no_result_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("{}")
     with pytest.raises(StokerError, match="cannot be read"):
-        artifact.load(tmp_path / "x.json")
+        result_file.load(tmp_path / "x.json")
     with pytest.raises(StokerError, match="no result of that name"):
-        artifact.find("../nothing*", tmp_path)
+        result_file.find("../nothing*", tmp_path)
     with pytest.raises(StokerError):
-        artifact.load(tmp_path / "missing.json")
+        result_file.load(tmp_path / "missing.json")
 
 
 def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,5 +165,5 @@ def test_a_full_disk_is_said_and_leaves_no_half_of_a_file(tmp_path: Path, monkey
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StokerError, match=r"could not be written .*No space left"):
-        artifact.save(run(), tmp_path)
+        result_file.save(run(), tmp_path)
     assert os.listdir(tmp_path) == []

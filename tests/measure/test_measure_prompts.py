@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from stoker.domain.lease import Target
 from stoker.measure.load.prompts import Mode, Prompt, TooShort, calibrate, make, row
-from stoker.measure.requests.server import Counter, Server
-from stoker.measure.requests.talk import Talk
+from stoker.measure.requests.client import Talk
+from stoker.measure.requests.endpoint import Counter, Server
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -115,8 +113,7 @@ def test_the_server_counts_in_whichever_way_it_can(engine: str, how: str) -> Non
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Target]:
     """The embedded llama.cpp with a tiny model, behind a Stoker."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "scenarios"))
-    from plane import llama, running
+    from tests.scenarios.plane import llama, running
 
     with running(llama("spark")) as plane:
         assert plane.admin("switch", serve="spark")[0] == 200

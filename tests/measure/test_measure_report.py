@@ -15,16 +15,16 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
-from stoker.measure.load import plots
-from stoker.measure.load.bench import Bench, Watch
-from stoker.measure.load.compare import Verdict, compare
+from stoker.measure.comparison.benchmarks import Verdict, compare
+from stoker.measure.load.benchmark import Bench, Watch
 from stoker.measure.load.ladder import Stop
 from stoker.measure.load.presets import Preset, Wanted, plan, sizes
 from stoker.measure.load.prompts import Mode
 from stoker.measure.load.replay import Arrival
-from stoker.measure.load.report import page
-from stoker.measure.load.result import Raw, run_of
-from stoker.measure.requests.server import Server
+from stoker.measure.load.to_run import Raw, run_of
+from stoker.measure.reports import plots
+from stoker.measure.reports.benchmark_page import page
+from stoker.measure.requests.endpoint import Server
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

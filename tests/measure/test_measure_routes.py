@@ -10,7 +10,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.routing import RouterSettings
 from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, Tier
-from stoker.measure.routes import TierRoute, routes, silent_failures, total
+from stoker.measure.routing_report import TierRoute, routes, silent_failures, total
 from stoker.measure.statistics.stats import wilson
 
 CLOUD = (Cost(10.0, 100.0),)

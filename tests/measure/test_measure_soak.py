@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from stoker.domain.run import Outcome
-from stoker.measure.load import soak
-from stoker.measure.load.schedule import Schedule
-from stoker.measure.load.soak import Decoded, Record, Soak
-from stoker.measure.suites.canary import Anomaly
+from stoker.measure.canary.canary import Anomaly
+from stoker.measure.soak import soak
+from stoker.measure.soak.schedule import Schedule
+from stoker.measure.soak.soak import Decoded, Record, Soak
 from stoker.testing.clock import FakeClock
 
 MINUTE = 60.0

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 from stoker.domain.tier import Cost
-from stoker.measure.suites.grade import Graded, Outcome
-from stoker.measure.suites.models import Rate, Side, Verdict, compare, paired, unpaired
-from stoker.measure.suites.models_page import page
+from stoker.measure.comparison.models import Rate, Side, Verdict, compare, paired, unpaired
+from stoker.measure.reports.models_page import page
+from stoker.measure.suites.grading import Graded, Outcome
 
 
 def graded(task_class: str, passed: Sequence[bool], wording: str = "x") -> list[Graded]:

@@ -11,11 +11,11 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
-from stoker.measure.gates import preflight as measured
-from stoker.measure.gates.gate import About, Gate, Seen, passed
-from stoker.measure.gates.preflight import Options, Step, preflight, recorded
-from stoker.measure.gates.table import NAMES
-from stoker.measure.requests.talk import Talk
+from stoker.measure.preflight import run as measured
+from stoker.measure.preflight.check import About, Gate, Seen, passed
+from stoker.measure.preflight.run import Options, Step, preflight, recorded
+from stoker.measure.preflight.table import NAMES
+from stoker.measure.requests.client import Talk
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
-from stoker.measure.artifacts.side_by_side import chief, compare, spread
+from stoker.measure.comparison.runs import chief, compare, spread
 from stoker.measure.statistics.stats import Interval, wilson
 
 

@@ -12,9 +12,9 @@ from stoker.domain.answer import Answer
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Text
 from stoker.domain.run import Finding, Outcome
-from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.canary.steadiness import QUESTIONS, REPEATS, Steadiness
+from stoker.measure.requests.client import Heard, Talk
 from stoker.measure.requests.timing import Timed
-from stoker.measure.suites.steadiness import QUESTIONS, REPEATS, Steadiness
 
 
 class Model:

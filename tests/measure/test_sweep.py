@@ -6,7 +6,7 @@ import pytest
 
 from stoker.domain.run import Number, Outcome
 from stoker.domain.serve import Serve, Tuning
-from stoker.measure.load.sweep import BadVariation, Goal, Row, applied, best, findings, outcome_of, rows, variations
+from stoker.measure.trials.sweep import BadVariation, Goal, Row, applied, best, findings, outcome_of, rows, variations
 
 
 def test_the_variants_are_the_cross_product_of_all_values_in_their_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.requests.client import Heard, Talk
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 

@@ -7,7 +7,7 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, ParamSpec
 
-from plane import PATIENCE, Plane
+from tests.scenarios.plane import PATIENCE, Plane
 
 from stoker.testing.client import Event, Head, RawClient, Reply, compose
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from plane import Plane
+from tests.scenarios.plane import Plane
 
 
 @pytest.fixture

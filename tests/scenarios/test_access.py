@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import PATHS, STREAMING, ask, document, story
-from plane import Plane, running, serve
+from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
+from tests.scenarios.plane import Plane, running, serve
 
 from stoker.testing.client import RawClient, Reply, compose
 

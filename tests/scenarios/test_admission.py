@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import PATHS, STREAMING, Talk, ask, budget, document, story
-from plane import Plane, running, serve, until
+from tests.scenarios.caller import PATHS, STREAMING, Talk, ask, budget, document, story
+from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.client import RawClient, compose
 from stoker.testing.script.script import Script

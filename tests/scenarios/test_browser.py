@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from caller import story
-from plane import PATIENCE, Plane, free_port, running, serve
+from tests.scenarios.caller import story
+from tests.scenarios.plane import PATIENCE, Plane, free_port, running, serve
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)

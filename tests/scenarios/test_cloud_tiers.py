@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from caller import ask, story
-from plane import Plane, free_port, running, serve
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import Plane, free_port, running, serve
 
 from stoker.testing.client import Reply
 from stoker.testing.script.script import Script

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from caller import Talk, ask, story, words
-from plane import DIALECTS, STOKER, Plane, config, free_port, running, serve, until
+from tests.scenarios.caller import Talk, ask, story, words
+from tests.scenarios.plane import DIALECTS, STOKER, Plane, config, free_port, running, serve, until
 
 from stoker.testing.script.script import Script
 

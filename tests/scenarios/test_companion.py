@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from plane import MODELS, STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import MODELS, STOKER, Plane, poll, running, serve
 
-from stoker.measure.suites.labelled import held_out
+from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely
 from stoker.testing.script.script import Script
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 import pytest
-from plane import STOKER, Plane, llama, running
+from tests.scenarios.plane import STOKER, Plane, llama, running
 
 pytestmark = [pytest.mark.llama, pytest.mark.heavy, pytest.mark.timeout(180)]
 TIERS = """

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from caller import Talk, document, story
-from plane import PATIENCE, Plane, llama, running, until
+from tests.scenarios.caller import Talk, document, story
+from tests.scenarios.plane import PATIENCE, Plane, llama, running, until
 
 from stoker.testing.client import RawClient, Reply, compose
 

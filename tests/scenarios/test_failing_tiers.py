@@ -10,9 +10,9 @@ from time import time
 from typing import Any
 
 import pytest
-from caller import ask, story
-from plane import Plane, free_port, poll, running, serve
-from test_command_line import stoker
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import Plane, free_port, poll, running, serve
+from tests.scenarios.test_command_line import stoker
 
 from stoker.testing.script.script import Script
 

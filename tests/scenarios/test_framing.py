@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from caller import PATHS, Talk, ask, document, story, words
-from plane import Plane, running, serve
+from tests.scenarios.caller import PATHS, Talk, ask, document, story, words
+from tests.scenarios.plane import Plane, running, serve
 
 from stoker.testing.client import RawClient, compose
 

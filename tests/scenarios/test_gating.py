@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plane import MODELS, STOKER, Plane, llama, running, serve
+from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -107,8 +106,7 @@ def broken(kind: str, directory: Path) -> dict[str, Any]:
         return {"chat_template": str(odd)}
     if kind == "context":
         return {"context": 512}
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "measure" / "gates"))
-    from crushed import crush
+    from tests.measure.preflight.crushed import crush
 
     crush(MODELS / "ember.gguf", directory / "crushed.gguf")
     return {"model": str(directory / "crushed")}

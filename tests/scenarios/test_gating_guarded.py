@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plane import STOKER, Plane, running, serve
+from tests.scenarios.plane import STOKER, Plane, running, serve
 
 from stoker.testing.script.script import Script
 

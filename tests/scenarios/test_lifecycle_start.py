@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import Talk, ask, document, story, words
-from plane import Plane, free_port, poll, running, serve, until
+from tests.scenarios.caller import Talk, ask, document, story, words
+from tests.scenarios.plane import Plane, free_port, poll, running, serve, until
 
 from stoker.testing.client import RawClient, Reply
 from stoker.testing.script.script import Script

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import STREAMING, Talk, ask, errors, is_complete, story, words
-from plane import Plane, config, free_port, poll, running, serve, until
+from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, story, words
+from tests.scenarios.plane import Plane, config, free_port, poll, running, serve, until
 
 from stoker.testing.script.script import Script
 

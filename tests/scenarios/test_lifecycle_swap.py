@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from caller import STREAMING, Talk, ask, errors, is_complete, said, story, words
-from plane import Plane, running, serve, until
+from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, said, story, words
+from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.script.script import Script
 

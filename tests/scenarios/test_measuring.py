@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plane import STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import STOKER, Plane, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from plane import MODELS, STOKER, Plane, llama, poll, running
+from tests.scenarios.plane import MODELS, STOKER, Plane, llama, poll, running
 
 pytestmark = pytest.mark.llama
 

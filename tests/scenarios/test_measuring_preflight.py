@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from caller import ask, story
-from plane import STOKER, Plane, llama, running
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import STOKER, Plane, llama, running
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from caller import Talk, ask, story
-from plane import MODELS, STOKER, Plane, llama, poll, running, serve, until
+from tests.scenarios.caller import Talk, ask, story
+from tests.scenarios.plane import MODELS, STOKER, Plane, llama, poll, running, serve, until
 
 WATCHFUL = '[watchdog]\ninterval = "200ms"\nstall = "600ms"\nrestarts = 2\nwindow = "1m"'
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from caller import ask, story
-from plane import Plane, poll, running, serve
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.testing.script.script import Script

@@ -17,8 +17,8 @@ import anthropic
 import httpx
 import openai
 import pytest
-from caller import PATHS, Talk, ask, budget, document, errors, story
-from plane import DIALECTS, Plane, llama, poll, running, serve, until
+from tests.scenarios.caller import PATHS, Talk, ask, budget, document, errors, story
+from tests.scenarios.plane import DIALECTS, Plane, llama, poll, running, serve, until
 
 from stoker.testing.client import RawClient
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from caller import ask, story
-from crashing import STEPS
-from plane import Plane, poll, running, serve
+from tests.scenarios.caller import ask, story
+from tests.scenarios.crashing import STEPS
+from tests.scenarios.plane import Plane, poll, running, serve
 
 PROGRAM = Path(__file__).with_name("crashing.py")
 FINISHED = ("the victim is gone", "the start is intended", "the target is spawned", "the target is on record",

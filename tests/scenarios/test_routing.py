@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from plane import PATIENCE, STOKER, Plane, llama, poll, running, serve
+from tests.scenarios.plane import PATIENCE, STOKER, Plane, llama, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from plane import STOKER, Plane, llama, poll, running, serve
+from tests.scenarios.plane import STOKER, Plane, llama, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plane import Plane, poll, running, serve
+from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from plane import STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import STOKER, Plane, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plane import MODELS, STOKER, Plane, free_port, poll, running, serve
+from tests.scenarios.plane import MODELS, STOKER, Plane, free_port, poll, running, serve
 
 from stoker.testing.script.script import Script
 

@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pytest
-from caller import ask, story
-from plane import Plane, running, serve, until
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.client import FramingError
 

@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-from caller import STREAMING, Talk, ask, errors, is_complete, story, words
-from plane import Plane, running, serve, until
+from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, story, words
+from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.client import FramingError, RawClient
 from stoker.testing.script.script import Script

@@ -14,8 +14,8 @@ import anthropic
 import httpx
 import openai
 import pytest
-from caller import story
-from plane import Plane, llama, running, serve
+from tests.scenarios.caller import story
+from tests.scenarios.plane import Plane, llama, running, serve
 
 from stoker.testing.client import RawClient
 from stoker.testing.script.script import Script

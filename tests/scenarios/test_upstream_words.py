@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from caller import ask, story
-from plane import config, running, serve
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import config, running, serve
 
 PROMPT = "marker_of_the_prompt"
 TOKEN = "hf_0123456789abcdef"

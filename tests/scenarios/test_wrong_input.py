@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from caller import PATHS, STREAMING, ask, document, story
-from plane import MODELS, STOKER, Plane, llama, running, serve
+from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
+from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
 
 from stoker.testing.client import RawClient, compose
 from stoker.testing.script.script import Script

@@ -18,7 +18,7 @@ import pytest
 
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.errors import StokerError
-from stoker.store import decisions, writer
+from stoker.store import database, decisions, writer
 from stoker.store.decisions import DecisionLog, read_one, read_recent
 
 FULL = Decision(
@@ -51,6 +51,11 @@ def ids(found: list[Decision]) -> list[str]:
     return [decision.id for decision in found]
 
 
+def schema_version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
 def eventually(holds: Callable[[], bool], seconds: float) -> bool:
     pause, deadline = threading.Event(), time.monotonic() + seconds
     while not (met := holds()) and time.monotonic() < deadline:
@@ -77,7 +82,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(self: writer.Writer, stop: threading.Event) -> None:
         stop.wait()
         self.flush()
-        self._shut()
+        self.close()
 
     monkeypatch.setattr(writer.Writer, "run", run)
 
@@ -112,7 +117,7 @@ def test_close_writes_what_came_since_the_last_look(path: Path, monkeypatch: pyt
     log = DecisionLog(path, 10)
     log.record(numbered(1))
     assert eventually(path.exists, 5)
-    assert eventually(lambda: log._writer._database is not None, 5)
+    assert eventually(lambda: schema_version(path) == database.VERSION, 5), "the writer has opened it"
     log.record(numbered(2))
     log.close()
     assert ids(read_recent(path, 10)) == ["req_2", "req_1"]
@@ -252,13 +257,14 @@ def test_close_does_not_wait_for_a_disk_that_hangs(
 ) -> None:
     answers = threading.Event()
     monkeypatch.setattr(writer.Writer, "run", lambda self, stop: answers.wait(20))
+    before = set(threading.enumerate())
     log = DecisionLog(path, 10)
     log.record(FULL)
     log.close(timeout=0.02)
     assert "the newest 1 decisions could not be written" in caplog.text
-    assert log._thread.is_alive()
+    (hanging,) = set(threading.enumerate()) - before
     answers.set()
-    log._thread.join()
+    hanging.join()
 
 
 # -- other processes, and crashes ---------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import LIVE, Row, Verdict
-from stoker.store.live import encode, path_of, read, recover, write
+from stoker.store.live_grades import encode, path_of, read, recover
 
 ROW = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)
 ROWS = {("cheap", "chat"): ROW}
@@ -25,7 +26,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_what_is_written_is_read_again_and_nobody_else_may_read_it(path: Path) -> None:
-    write(path, encode(ROWS, SPENT))
+    atomic.write(path, encode(ROWS, SPENT))
     assert read(path) == recover(path) == (ROWS, SPENT)
     assert path.stat().st_mode & 0o077 == 0
     assert os.listdir(path.parent) == ["live.json"]
@@ -70,13 +71,13 @@ def test_a_directory_in_its_place_is_no_reason_not_to_start(path: Path, caplog: 
 
 
 def test_a_write_that_fails_leaves_the_old_one_and_no_draft(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(path, encode(ROWS, SPENT))
+    atomic.write(path, encode(ROWS, SPENT))
 
     def full(self: Path, target: Path) -> None:
         raise OSError("the disk is full")
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="full"):
-        write(path, b"other")
+        atomic.write(path, b"other")
     assert os.listdir(path.parent) == ["live.json"]
     assert read(path) == (ROWS, SPENT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
-from test_metrics import STATUS, full
+from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.store.exposition import expose

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,8 @@ class Scene:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.pending: deque[Decision] = deque()
-        self.writer = Writer(path, 100, self.pending)
+        self.now = 1000.0
+        self.writer = Writer(path, 100, self.pending, lambda: self.now)
 
     def record(self, *numbers: int) -> None:
         self.pending.extend(numbered(number) for number in numbers)
@@ -51,7 +53,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     caplog.set_level(logging.WARNING)
     made = Scene(tmp_path / "decisions.db")
     yield made
-    made.writer._shut()
+    made.writer.close()
 
 
 def test_nothing_to_write_makes_the_file_and_is_quiet(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -78,12 +80,22 @@ def test_a_locked_file_is_tried_again_and_nothing_is_lost(scene: Scene, caplog: 
     assert scene.broken() == []
 
 
-def test_a_full_disk_is_tried_again_and_the_records_before_it_stay(scene: Scene) -> None:
-    scene.record(1)
-    assert scene.writer.flush()
-    assert scene.writer._database is not None
+def test_a_full_disk_is_tried_again_and_the_records_before_it_stay(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def connected(*args: Any, **settings: Any) -> sqlite3.Connection:
+        connections.append(connect(*args, **settings))
+        return connections[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(database.sqlite3, "connect", connected)
+        scene.record(1)
+        assert scene.writer.flush()
     # SQLite's own way to run out of room; it holds for this connection, so the next one finds space again.
-    scene.writer._database._db.execute("PRAGMA max_page_count = 2")
+    connections[0].execute("PRAGMA max_page_count = 2")
     scene.record(*range(2, 90))
     assert not scene.writer.flush()
     assert scene.on_disk() == [1]
@@ -99,7 +111,7 @@ def test_a_directory_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None
     (tmp_path / "later").mkdir()
     assert scene.writer.flush()
     assert scene.on_disk() == [1]
-    scene.writer._shut()
+    scene.writer.close()
 
 
 def test_a_broken_file_is_moved_aside_and_its_bytes_are_kept(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -117,7 +129,7 @@ def test_a_broken_file_is_moved_aside_and_its_bytes_are_kept(scene: Scene, caplo
 def test_a_file_that_breaks_while_it_is_used_is_moved_aside_with_what_can_be_saved(scene: Scene) -> None:
     scene.record(*range(90))
     assert scene.writer.flush()
-    scene.writer._shut()
+    scene.writer.close()
     content = bytearray(scene.path.read_bytes())
     for page in range(4096, len(content), 4096):  # every page but the first: the header and the schema are still fine
         content[page : page + 64] = b"\xee" * 64
@@ -131,7 +143,7 @@ def test_a_file_that_breaks_while_it_is_used_is_moved_aside_with_what_can_be_sav
 def test_damage_that_no_write_would_meet_is_found_at_the_start(scene: Scene) -> None:
     scene.record(*range(90))
     assert scene.writer.flush()
-    scene.writer._shut()
+    scene.writer.close()
     content = bytearray(scene.path.read_bytes())
     content[4 * 4096 : 4 * 4096 + 64] = b"\xee" * 64  # neither the oldest records nor the newest
     scene.path.write_bytes(content)
@@ -171,14 +183,14 @@ def test_a_disk_that_breaks_every_file_is_not_filled_with_them(scene: Scene) -> 
     scene.record(1)
     scene.path.write_bytes(b"broken" * 1000)
     assert scene.writer.flush()
-    scene.writer._shut()
+    scene.writer.close()
     scene.path.write_bytes(b"broken again" * 1000)
     scene.record(2)
     assert not scene.writer.flush()
     assert not scene.writer.flush()
     assert len(scene.broken()) == 1
     assert scene.writer.unsaved == 1
-    scene.writer._last_aside -= writer.ASIDE_PAUSE
+    scene.now += writer.ASIDE_PAUSE
     assert scene.writer.flush()
     assert scene.on_disk() == [2]
     assert len(scene.broken()) == 2, "two names, even within one second"

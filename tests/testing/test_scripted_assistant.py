@@ -12,7 +12,7 @@ import pytest
 from stoker.domain.answer import Stop
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.requests.client import Heard, Talk
 from stoker.testing.script.assistant import TOKEN, instance
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer

@@ -41,22 +41,22 @@ from stoker.fleet.memory.host import host
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import Outside, answers
 from stoker.fleet.monitoring.watchdog_view import Acts, Sight, counters
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer as LaunchSigner
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swaps import SwapReport
+from stoker.fleet.swapping.swap_report import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
-from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
+from stoker.fleet.watchdog.watchdog import Dog
 from stoker.gateway.admin import Admin, StatusSources
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 from stoker.promotion.promotions import Promotions
 from stoker.quality.classifier_model import ClassifierModel
@@ -79,7 +79,7 @@ from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.evidence import Evidence
 from stoker.routing.prewarm import Prewarmer
 from stoker.routing.router import TierRouter
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
@@ -463,7 +463,7 @@ class Application:
         if not _RESULT_ID.fullmatch(run):
             return None
         try:
-            return artifact.load(artifact.path_of(Path(self.settings.paths.state) / "results", run))
+            return result_file.load(result_file.path_of(Path(self.settings.paths.state) / "results", run))
         except StokerError:
             return None
 
@@ -471,15 +471,16 @@ class Application:
         """The end of a promotion's watch is a result like any other."""
         at = override.at
         run = Run(
-            artifact.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at, max(0.0, SystemClock.wall() - at),
+            result_file.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at,
+            max(0.0, SystemClock.wall() - at),
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
-            settings=artifact.raws(msgspec.structs.asdict(override)),
+            settings=result_file.raws(msgspec.structs.asdict(override)),
         )  # fmt: skip
 
         def write() -> None:
-            run.machine = artifact.raws(machine())
+            run.machine = result_file.raws(machine())
             try:
-                artifact.save(run, Path(self.settings.paths.state) / "results")
+                result_file.save(run, Path(self.settings.paths.state) / "results")
             except StokerError as error:
                 log.warning("how the promotion of %s went cannot be kept: %s", override.alias, error.message)
 

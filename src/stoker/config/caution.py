@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from stoker.config.paths import absolute
 from stoker.config.rules import is_loopback
 from stoker.domain.access import Settings
+from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.domain.task import CLASSES
@@ -147,8 +147,8 @@ def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
                 "tiers are tried from the first to the last; put the cheaper one first"
             )
     for one in router.classes:
-        if one.name not in CLASSES and (near := get_close_matches(one.name, CLASSES, n=1, cutoff=0.85)):
-            yield f"router.class '{one.name}' is a class of its own; the built-in one is called '{near[0]}'"
+        if one.name not in CLASSES and (near := nearest(one.name, CLASSES, cutoff=0.85)):
+            yield f"router.class '{one.name}' is a class of its own; the built-in one is called '{near}'"
     unserved = [name for name in router.known if not any(router.permits(tier, name) for tier in router.tiers)]
     if unserved:
         yield f"router: no tier may serve {', '.join(unserved)}: requests of these classes are refused"

@@ -11,9 +11,9 @@ from pydantic_core import ErrorDetails
 from stoker.config import later
 from stoker.config.checks import kind
 from stoker.config.document import Document
-from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.schema import File
+from stoker.domain.nearest import did_you_mean
 
 
 def check(doc: Document) -> File:

@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
-from stoker.config.nearest import did_you_mean, listed
 from stoker.config.units import parse_duration, parse_size
+from stoker.config.wording import listed
+from stoker.domain.nearest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _SERVED_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
 from stoker.config.naming import NO_CLASS, auto_names, model_names
-from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.schema import File
+from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.config.document import Document
-from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.schema import File, ServeTable
+from stoker.domain.nearest import did_you_mean
 
 _OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))
 

@@ -7,9 +7,9 @@ from itertools import combinations
 from stoker.config import checks
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
-from stoker.config.nearest import did_you_mean
 from stoker.config.schema import File, SlotTable
 from stoker.config.units import show_size
+from stoker.domain.nearest import did_you_mean
 
 
 def check_places(doc: Document, file: File, entries: list[Entry]) -> None:

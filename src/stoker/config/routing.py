@@ -9,11 +9,11 @@ from stoker.config.clouds import is_trusted
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
 from stoker.config.naming import NO_CLASS
-from stoker.config.nearest import did_you_mean
 from stoker.config.positions import Path
 from stoker.config.router import TierTable
 from stoker.config.schema import File
 from stoker.config.translation import build_translation
+from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import ANY, listed
 from stoker.domain.task import CLASSES, UNKNOWN
 

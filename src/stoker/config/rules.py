@@ -16,11 +16,11 @@ from stoker.config.document import Document
 from stoker.config.gating import check_gates
 from stoker.config.inherit import Entry
 from stoker.config.naming import auto_names, check_names, model_names
-from stoker.config.nearest import did_you_mean
 from stoker.config.placing import check_places
 from stoker.config.routing import check_routing
 from stoker.config.schema import File
 from stoker.config.serving import check_serves
+from stoker.domain.nearest import did_you_mean
 from stoker.request.accept.budget import least_for
 
 

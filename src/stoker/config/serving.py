@@ -7,8 +7,8 @@ from pathlib import Path
 
 from stoker.config.document import Document
 from stoker.config.inherit import Entry
-from stoker.config.nearest import did_you_mean
 from stoker.config.paths import VAULT, in_vault
+from stoker.domain.nearest import did_you_mean
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")

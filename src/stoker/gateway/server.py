@@ -19,10 +19,10 @@ from typing import Any
 
 import uvicorn
 
+from stoker.disk.directories import make_directory
 from stoker.domain.printable import one_line
 from stoker.fleet.process.logs import open_log
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.store.private import make_directory
 
 BACKLOG = 2048
 CUT_WITHIN = 0.5

@@ -1,12 +1,15 @@
 """What a model does and what it costs, measured over raw HTTP.
 
-requests/    one request to one model: what came, and when
-statistics/  intervals, the sequential test, drift; pure
-artifacts/   a run as a file; what was measured; two runs side by side
-load/        benchmark, soak, context, sweep
-gates/       `preflight`: does the server answer as its API says?
-suites/      how good are its answers: fixtures, canary, judged and compared models
-gate         does a serve meet an alias's gate? Pure; `gate_needs`: what has to be measured for it
-routes       what routing did, from recorded decisions; pure
-faults/      serving faults on command, by which the gates are measured
+requests/    one request to one model, with its times     statistics/  intervals, the sequential test, drift; pure
+artifacts/   a run as a file, and the fingerprint of what was measured
+preflight/   protocol and behaviour: does the server answer as its API says?
+canary/      does the model still answer as it did?       soak/        canary and decode speed in cycles, for hours
+load/        benchmarks under load                        trials/      other settings of a serve; its largest context
+suites/      how good are the answers to fixtures?        planning/    plans graded by their structure
+classifier/  does a model tell task classes better than the built-in classifier?
+comparison/  two results beside each other; pure          reports/     HTML pages
+gate/        does a serve meet the gate of an alias? Pure
+
+routing_report  what routing did, from recorded decisions; pure
+lock            one measurement at a time on one slot     json_schema  does a value match a JSON schema? Pure
 """

@@ -10,7 +10,6 @@ return    a canary that fails by k of n, or live failures that have become usual
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -18,13 +17,14 @@ from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.gate import Alias, Override
+from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import leased
-from stoker.measure.requests.talk import Talk
+from stoker.measure.canary.steadiness import Steadiness
+from stoker.measure.requests.client import Talk
 from stoker.measure.statistics.stats import Cusum
-from stoker.measure.suites.steadiness import Steadiness
 from stoker.request.decide.aliases import meant, with_aliases
 
 FAULTS = frozenset(("upstream_failed", "stalled", "bug"))
@@ -287,6 +287,6 @@ class _Watch:
 
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name[:100], list(known), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    near = nearest(name, known)
+    hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
     return f"there is no {kind} '{name[:100]}'; {hint}"

@@ -35,7 +35,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Task
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
-from stoker.measure.suites import companion as proofs
+from stoker.measure.classifier import proof as proofs
 from stoker.request.decide.breaker import Breaker
 from stoker.request.decide.companion import asked, is_doubtful, said, settled, unanswered
 from stoker.routing.router import TierRouter

@@ -18,7 +18,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Fingerprint, Kind
 from stoker.domain.tier import Demotion, Tier
-from stoker.measure.artifacts import artifact
+from stoker.measure.artifacts import result_file
 from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, RunningServe, prove
 from stoker.request.decide.demotion import Next, never_passed, settle, told
 from stoker.routing.evidence import Evidence
@@ -125,9 +125,9 @@ class Demoter:
     def _never_passed(self, running: RunningServe) -> frozenset[str]:
         """Gates that this model never passed, by the preflights on disk: a failure of those is no news. Reads files."""
         runs = []
-        for path in artifact.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{artifact.ENDING}"):
+        for path in result_file.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{result_file.ENDING}"):
             with contextlib.suppress(StokerError):  # a broken file says nothing
-                run = artifact.load(path)
+                run = result_file.load(path)
                 is_same = key_of(run.subject.fingerprint) == running.fingerprint
                 if run.subject.serve == running.serve.name and is_same:
                     runs.append(run.findings)

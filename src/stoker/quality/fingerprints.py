@@ -9,12 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.http import Address
 from stoker.quality.identify import identify
-from stoker.store.private import write_draft
 
 log = logging.getLogger("stoker.routing")
 
@@ -45,8 +44,7 @@ class FingerprintStore:
 
     async def identify(self, serve: Serve, target: Target) -> Fingerprint:
         """What a running serve is. Raises KeyRejected and OSError."""
-        address = Address(target.host, target.port, target.base_path, target.key, target.tls, target.key_header)
-        return await identify(serve, address, self._state)
+        return await identify(serve, target, self._state)
 
     async def remember(self, serve: Serve, found: Fingerprint) -> None:
         """Known at once, on disk when this returns. A file that cannot be written is a warning."""
@@ -61,6 +59,6 @@ class FingerprintStore:
 
     def _write(self, body: bytes) -> None:
         try:
-            write_draft(self._path, body).replace(self._path)
+            atomic.write(self._path, body)
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error.strerror)

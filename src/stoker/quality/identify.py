@@ -8,11 +8,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from stoker.disk.hashes import HashCache
+from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import http
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import Told
 
@@ -24,27 +26,27 @@ class KeyRejected(Exception):
     """The engine wants another key."""
 
 
-async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerprint:
+async def identify(serve: Serve, target: Target, state: Path) -> Fingerprint:
     """Weights are hashed once, on a thread, at about a gigabyte per second. Raises KeyRejected."""
-    told = await ask(address)
+    told = await ask(target)
 
     def made() -> Fingerprint:
-        return marks.fingerprint(serve, told, marks.Digests(state).of(marks.files(serve)), packages(serve))
+        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.files(serve)), packages(serve))
 
     return await asyncio.to_thread(made)
 
 
-async def ask(address: http.Address, pages: Collection[str] = PAGES) -> Told:
+async def ask(target: Target, pages: Collection[str] = PAGES) -> Told:
     """What an engine says of itself on those pages; None for a page that it does not have. Raises KeyRejected."""
     asked = [page for page in PAGES if page in pages]
-    said = dict(zip(asked, await asyncio.gather(*(_json(address, page) for page in asked)), strict=True))
+    said = dict(zip(asked, await asyncio.gather(*(_json(target, page) for page in asked)), strict=True))
     return Told(*(said.get(page) for page in PAGES))
 
 
-async def _json(address: http.Address, page: str) -> Any:
+async def _json(target: Target, page: str) -> Any:
     try:
-        answer = await http.ask(address, f"/{page}", timeout=10.0)
-    except http.NoAnswer:
+        answer = await client.ask(target, f"/{page}", timeout=10.0)
+    except client.NoResponse:
         return None
     if answer.status == 401:
         raise KeyRejected

@@ -26,8 +26,8 @@ from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
-from stoker.measure.suites import judging
-from stoker.measure.suites.judging import Grade
+from stoker.quality import judge_prompt
+from stoker.quality.judge_prompt import Grade
 from stoker.request.decide.breaker import Breaker
 from stoker.routing.router import TierRouter
 
@@ -61,7 +61,7 @@ class Judge:
 
     def estimate(self, tier: Tier, size: int) -> float:
         """About the most that a question about `size` characters costs."""
-        return tier.cost.of(_tokens(size), judging.most_tokens(tier.cloud))
+        return tier.cost.of(_tokens(size), judge_prompt.most_tokens(tier.cloud))
 
     async def ask(
         self, router: TierRouter, tier: Tier, task: str, conversation: str, answer: str, timeout: float
@@ -76,9 +76,9 @@ class Judge:
         may_wait = not router.is_loaded(tier)
         if may_wait and serve.driver is not Driver.EXTERNAL:
             return JudgeReply(None, "judge_not_loaded")  # 2
-        if serve.context is not None and _tokens(size) + judging.most_tokens(tier.cloud) > serve.context:
+        if serve.context is not None and _tokens(size) + judge_prompt.most_tokens(tier.cloud) > serve.context:
             return JudgeReply(None, "too_long")  # 3
-        question = partial(judging.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
+        question = partial(judge_prompt.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
             async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
                 breaker.on_sent(self._now())
@@ -98,7 +98,7 @@ class Judge:
         cost = self.estimate(tier, size)
         if usage.input is not None and usage.output is not None:
             cost = tier.cost.of(usage.input, usage.output)
-        found = judging.grade(text)
+        found = judge_prompt.grade(text)
         if found is Grade.UNSURE or found is None:
             return JudgeReply(None, "unsure" if found else "judge_unclear", cost)  # 6
         return JudgeReply(found is Grade.PASS, cost=cost)  # 7
@@ -113,4 +113,4 @@ class Judge:
 
 def _tokens(size: int) -> int:
     """About the tokens of a question about so many characters."""
-    return size // BYTES_PER_TOKEN + judging.RULES_TOKENS
+    return size // BYTES_PER_TOKEN + judge_prompt.RULES_TOKENS

@@ -161,8 +161,8 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     A cancel breaks it off, as the end of the serve does: the findings then say `interrupted`.
     """
     await asyncio.to_thread(_load)
-    from stoker.measure.gates.preflight import Options, preflight
-    from stoker.measure.gates.table import NAMES
+    from stoker.measure.preflight.run import Options, preflight
+    from stoker.measure.preflight.table import NAMES
 
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
@@ -179,7 +179,7 @@ async def prove(serve: Serve, target: Target) -> Rounds:
 
 def _wording(serve: Serve, target: Target) -> str:
     """The set of questions for the model: small test models, found by any of their names, know only their own set."""
-    from stoker.measure.gates.wordings import ASSISTANT, wording_for
+    from stoker.measure.preflight.wordings import ASSISTANT, wording_for
 
     found = (wording_for(name) for name in (target.served_name, serve.name, serve.model))
     return next((one for one in found if one is not ASSISTANT), ASSISTANT).name
@@ -187,4 +187,4 @@ def _wording(serve: Serve, target: Target) -> str:
 
 def _load() -> None:
     """Import the gates only when a preflight runs: `stoker up` starts without them."""
-    import stoker.measure.gates.preflight  # noqa: F401
+    import stoker.measure.preflight.run  # noqa: F401

@@ -18,19 +18,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker.disk import atomic
 from stoker.domain.dialect import Endpoint
 from stoker.domain.routing import ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier
 from stoker.exchange.recorder import AnswerRecorder
-from stoker.measure.suites import judging
-from stoker.measure.suites.judging import MAX_TEXT
+from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
+from stoker.quality.judge_prompt import MAX_TEXT
 from stoker.request.decide.policy import Plan
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
-from stoker.store import live
+from stoker.store import live_grades as live
 from stoker.store.routed import RoutedCounts
 
 log = logging.getLogger("stoker.routing")
@@ -165,12 +166,12 @@ class ShadowGrader:
         fingerprint = None if known is None else router.current_fingerprint(known.serve, known.cloud)
         if fingerprint is None:
             return "tier_unknown"
-        conversation = judging.conversation(recorder.prompt)
+        conversation = judge_prompt.conversation(recorder.prompt)
         if conversation is None:
             return "not_text"
         if len(conversation) > MAX_TEXT:
             return "too_long"
-        answer = "\n".join(judging.called(name, text) if name else text for name, text in recorder.answer)
+        answer = "\n".join(judge_prompt.called(name, text) if name else text for name, text in recorder.answer)
         return GradingJob(request_id, tier, task_class, fingerprint, conversation, answer)
 
     def _drop(self, reason: str) -> None:
@@ -222,7 +223,7 @@ class ShadowGrader:
     def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
         before = self._evidence.grades.get(key)
-        self._evidence.on_graded(judging.merged(before, job.tier, job.task, job.fingerprint, passed, at))
+        self._evidence.on_graded(judge_prompt.merged(before, job.tier, job.task, job.fingerprint, passed, at))
         word = "pass" if passed else "fail"
         self._counts.graded_one(job.task, job.tier, word)
         self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}"
@@ -244,7 +245,7 @@ class ShadowGrader:
     async def _write(self) -> None:
         while (body := self._encoded()) != self._written:
             try:
-                await asyncio.to_thread(live.write, self._path, body)
+                await asyncio.to_thread(atomic.write, self._path, body)
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error.strerror)
             self._written = body

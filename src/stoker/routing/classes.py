@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.errors import ClientError
+from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.task import DEFAULT, UNKNOWN, Outline, Source, Task
 from stoker.routing.classifier import classify
@@ -72,8 +72,8 @@ class TaskClasses:
     def unknown_class(self, model: str) -> ClientError:
         """The refusal of `auto:CLASS` if there is no such class."""
         name = model.partition(":")[2].strip()
-        near = difflib.get_close_matches(name[:100].casefold(), self._settings.known, n=1)
-        hint = f"did you mean 'auto:{near[0]}'?" if near else f"there are {', '.join(self._settings.known)}"
+        near = nearest(name, self._settings.known)
+        hint = f"did you mean 'auto:{near}'?" if near else f"there are {', '.join(self._settings.known)}"
         return ClientError(f"there is no class '{name[:100]}'; {hint}", code="unknown_model", status=404, param="model")
 
     # -- the class of a request ----------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ import socket
 import stat
 from pathlib import Path
 
-from stoker.store.private import is_private_directory, unusable, write_draft
+from stoker.disk import atomic
+from stoker.disk.directories import is_private_directory, unusable
 
 LONGEST = 100
 """Bytes of a path that is bound. The kernel's `sun_path` has 108, 104 on some systems, with its final zero."""
@@ -40,7 +41,7 @@ def bind(state: Path) -> tuple[socket.socket, Path]:
     if len(os.fsencode(where)) > LONGEST:
         where = _short(state)
         _make_private(where.parent)
-        os.replace(write_draft(_pointer(state), os.fsencode(where)), _pointer(state))
+        atomic.write(_pointer(state), os.fsencode(where))
     _remove_stale(where)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     mask = os.umask(0o177)  # 0600 from its first moment

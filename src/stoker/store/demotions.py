@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.tier import Demotion
-from stoker.store.private import replace
 
 log = logging.getLogger("stoker.store")
 Demoted = dict[tuple[str, str], Demotion]
@@ -39,4 +39,4 @@ class Demotions:
 
     def write(self, demotions: Iterable[Demotion]) -> None:
         """All of them. Blocks for a sync of the disk. Raises OSError, and the old list stays then."""
-        replace(self.path, msgspec.json.format(msgspec.json.encode(list(demotions)), indent=1) + b"\n")
+        atomic.write(self.path, msgspec.json.format(msgspec.json.encode(list(demotions)), indent=1) + b"\n")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Interrupted
 
@@ -62,23 +61,7 @@ class SwapJournal:
         return found
 
     def _write(self, entry: Interrupted) -> None:
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(entry.slot)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(entry))
-                file.flush()
-                os.fsync(file.fileno())
-            draft.rename(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        atomic.write(self._path(entry.slot), msgspec.json.encode(entry), make_parents=True)
 
     def _read(self, path: Path) -> Interrupted | None:
         try:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.gate import Override
-from stoker.store.private import replace
 
 log = logging.getLogger("stoker.store")
 
@@ -41,4 +41,4 @@ class Overrides:
         """All of them. Blocks for a sync of the disk. Raises OSError, and the old list stays then."""
         with self._writing:
             body = msgspec.json.format(msgspec.json.encode(list(overrides.values())), indent=1) + b"\n"
-            replace(self._path, body)
+            atomic.write(self._path, body)

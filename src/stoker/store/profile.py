@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Row
-from stoker.store.private import replace
 
 VERSION = 1
 KEPT = 50
@@ -124,7 +124,7 @@ class ProfileFile:
                 if before == body:
                     return
                 self._remember(before)
-            replace(self.path, body)
+            atomic.write(self.path, body)
 
     def history(self) -> list[Path]:
         """What it was, the newest last."""

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -37,10 +38,13 @@ class Writer:
     kept       records in the file now
     """
 
-    def __init__(self, path: Path, limit: int, pending: deque[Decision]) -> None:
+    def __init__(
+        self, path: Path, limit: int, pending: deque[Decision], now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
         self._limit = limit
         self._pending = pending
+        self._now = now
         self._in_hand: list[Row] = []
         self._database: Database | None = None
         self._last_aside = float("-inf")
@@ -53,7 +57,7 @@ class Writer:
         while not stop.wait(pause):
             pause = INTERVAL if self.flush() else min(2 * pause, RETRY_CAP)
         self.flush()
-        self._shut()
+        self.close()
 
     @property
     def unsaved(self) -> int:
@@ -113,8 +117,8 @@ class Writer:
 
     def _recover(self, error: sqlite3.DatabaseError | OSError) -> bool:
         """After a failure: a file beyond use is moved aside, at most one in a while; anything else is retried."""
-        self._shut()
-        now = time.monotonic()
+        self.close()
+        now = self._now()
         if is_beyond_use(self._path, error) and now - self._last_aside >= ASIDE_PAUSE:
             self._last_aside = now
             try:
@@ -137,7 +141,8 @@ class Writer:
             )  # fmt: skip
         return False
 
-    def _shut(self) -> None:
+    def close(self) -> None:
+        """Close the file. The next `flush` opens it again."""
         database, self._database = self._database, None
         if database is not None:
             try:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker.testing.plan import Plan
+from stoker.testing.reply_plan import Plan
 from stoker.testing.script.framing import split
 from stoker.testing.script.script import Script
 

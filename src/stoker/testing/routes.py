@@ -11,17 +11,17 @@ import orjson
 from msgspec import to_builtins
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.testing import plan
+from stoker.testing import reply_plan
 from stoker.testing.ballast import Ballast
+from stoker.testing.connection import Line, Owner
 from stoker.testing.dialects.rich import RICH
 from stoker.testing.dialects.telling import tell
 from stoker.testing.dialects.voices import STREAMING, VOICES
-from stoker.testing.line import Line, Owner
 from stoker.testing.script import assistant
 from stoker.testing.script.ask import read, text_of
 from stoker.testing.script.record import Recorded
 from stoker.testing.script.script import Script
-from stoker.testing.strict import gate
+from stoker.testing.strict import strictness
 from stoker.testing.surface import Answer, Surface, metrics
 
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
@@ -89,16 +89,16 @@ class Routes:
             script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
         except ValueError as error:
             return _error(line, 400, str(error), path)
-        why = gate.refusal(script, path, request, ask)
+        why = strictness.refusal(script, path, request, ask)
         if why is None and script.assistant:
             why = assistant.refusal(ask.document, script.context)
         if why is not None:
             return _error(line, 400, why, path)
         self._number += 1
-        facts = plan.terms(script, ask, self._number, int(time.time()))
+        facts = reply_plan.terms(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
-            return line.play(plan.refusal(script, voice, headers), script)
+            return line.play(reply_plan.refusal(script, voice, headers), script)
         if (
             (script.answers or script.quirks or script.assistant)
             and path in RICH
@@ -110,9 +110,9 @@ class Routes:
         counters.prompt_tokens += facts.prompt
         counters.generated_tokens += facts.completion
         if ask.stream and talker is not None:
-            return line.play(plan.streamed(script, talker, ask, facts, headers), script)
+            return line.play(reply_plan.streamed(script, talker, ask, facts, headers), script)
         body = orjson.dumps(voice.whole(ask, facts))
-        return line.play(plan.whole(script, 200, body, "application/json", headers), script)
+        return line.play(reply_plan.whole(script, 200, body, "application/json", headers), script)
 
     def _rest(self, line: Line, request: Recorded, path: str) -> None:
         script = self._owner.script

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from stoker.testing.ballast import Ballast
-from stoker.testing.line import Line
+from stoker.testing.connection import Line
 from stoker.testing.routes import Routes
 from stoker.testing.script.record import Books, Counters, Recorded
 from stoker.testing.script.script import Script

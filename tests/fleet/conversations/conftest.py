@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from desk import Desk
+from tests.fleet.conversations.desk import Desk
 
 Story = Callable[[Desk], Awaitable[None]]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from desk import LONG
+from tests.fleet.conversations.desk import LONG
 
 from stoker.domain.dialect import Dialect
 

@@ -6,7 +6,7 @@ import datetime
 from pathlib import Path
 
 import pytest
-from model_files import QWEN, hub, llama
+from tests.fleet.memory.model_files import QWEN, hub, llama
 
 from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_files import llama
+from tests.fleet.memory.model_files import llama
 
 from stoker.fleet.memory.fit import gguf
 from stoker.fleet.memory.fit.estimate import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_files import LLAMA_8B, gguf, llama
+from tests.fleet.memory.model_files import LLAMA_8B, gguf, llama
 
 from stoker.fleet.memory.fit import gguf as reader
 from stoker.fleet.memory.fit.shape import Layer, UnreadableModel

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from model_files import QWEN, hub
+from tests.fleet.memory.model_files import QWEN, hub
 
 from stoker.fleet.memory.fit.hf_config import read
 from stoker.fleet.memory.fit.shape import Layer, UnreadableModel

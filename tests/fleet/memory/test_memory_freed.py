@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from device_trees import GIB, Told
+from tests.fleet.memory.device_trees import GIB, Told
 
 from stoker.fleet.memory.freed import SLACK, Freed, Snapshot, snapshot, still_missing, wait_until_free
 from stoker.testing.clock import FakeClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from device_trees import GIB, write
+from tests.fleet.memory.device_trees import GIB, write
 
 from stoker.fleet.memory.host import Held, Host, held, host
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from device_trees import GIB, write
+from tests.fleet.memory.device_trees import GIB, write
 
 from stoker.domain.serve import Slot
 from stoker.fleet.memory.device import Device

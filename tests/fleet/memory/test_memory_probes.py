@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from device_trees import GIB, NVMLError, namespace, nvml, opened, write
+from tests.fleet.memory.device_trees import GIB, NVMLError, namespace, nvml, opened, write
 
 from stoker.fleet.memory.amd import Amd
 from stoker.fleet.memory.device import Accounting, Device, chosen

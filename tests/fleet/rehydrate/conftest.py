@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from vault import Vault
+from tests.fleet.rehydrate.vault import Vault
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from vault import Vault, sha256
+from tests.fleet.rehydrate.vault import Vault, sha256
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve

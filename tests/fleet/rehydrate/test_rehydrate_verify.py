@@ -7,12 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
-from vault import Vault, sha256
+from tests.fleet.rehydrate.vault import Vault, sha256
 
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate import copying
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.rehydrator import Rehydrator
-from stoker.fleet.rehydrate.verify import Hashes
 
 CONTENT = b"weights" * 1000
 
@@ -78,7 +78,7 @@ def test_a_memory_that_is_broken_or_cannot_be_written_costs_time_only(vault: Vau
 
 def test_files_that_are_gone_are_forgotten(vault: Vault) -> None:
     async def story() -> None:
-        hashes = Hashes(vault.state / "hashes.json")
+        hashes = FileHasher(vault.state)
         for name in ("a", "b"):
             (vault.path / name).write_bytes(b"x")
             await hashes.sha256(vault.path / name)
@@ -92,14 +92,14 @@ def test_files_that_are_gone_are_forgotten(vault: Vault) -> None:
 
 def test_what_another_program_has_read_is_known_and_not_forgotten(vault: Vault, reads: list[Path]) -> None:
     async def story() -> None:
-        mine, other = (Hashes(vault.state / "hashes.json") for _ in range(2))
+        mine, other = (FileHasher(vault.state) for _ in range(2))
         for name in ("a", "b"):
             (vault.path / name).write_bytes(CONTENT)
-        assert mine.remembered(vault.path / "a") is None
+        assert mine.cached(vault.path / "a") is None
         await mine.sha256(vault.path / "a")
         await other.sha256(vault.path / "b")
-        assert mine.remembered(vault.path / "b") == other.remembered(vault.path / "a") == sha256(CONTENT)
-        assert mine.remembered(vault.path / "none") is None
+        assert mine.cached(vault.path / "b") == other.cached(vault.path / "a") == sha256(CONTENT)
+        assert mine.cached(vault.path / "none") is None
 
     asyncio.run(story())
     assert len(reads) == 2
@@ -109,7 +109,7 @@ def test_one_file_asked_for_twice_at_once_is_read_no_more_than_there_are_turns(v
     (vault.path / "m.gguf").write_bytes(CONTENT)
 
     async def story() -> None:
-        hashes = Hashes(vault.state / "hashes.json")
+        hashes = FileHasher(vault.state)
         assert len(set(await asyncio.gather(*(hashes.sha256(vault.path / "m.gguf") for _ in range(6))))) == 1
 
     asyncio.run(story())
@@ -160,7 +160,7 @@ def test_cancelling_stops_the_reading(vault: Vault, monkeypatch: pytest.MonkeyPa
             raise copying.Stopped
 
         monkeypatch.setattr(copying, "hash_file", reading)
-        task = loop.create_task(Hashes(vault.state / "hashes.json").sha256(vault.path / "m.gguf"))
+        task = loop.create_task(FileHasher(vault.state).sha256(vault.path / "m.gguf"))
         await seen.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

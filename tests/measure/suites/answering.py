@@ -7,7 +7,7 @@ from typing import Any
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.prompt import Call, Text
-from stoker.measure.suites import check as kinds
+from stoker.measure.suites import check_kinds
 
 
 def text(said: str, stop: Stop = Stop.END) -> Answer:
@@ -23,42 +23,42 @@ def block(search: str, replace: str) -> str:
     return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
 
 
-def right(check: kinds.Check) -> Answer:
+def right(check: check_kinds.Check) -> Answer:
     """What passes; a program has to be given."""
     match check:
-        case kinds.Calls():
+        case check_kinds.Calls():
             return calls(*((one.name, one.arguments) for one in check.calls))
-        case kinds.All():
+        case check_kinds.All():
             return text(" ".join(_said(one) for one in check.checks))
-        case kinds.Code():
+        case check_kinds.Code():
             raise ValueError("not from the check alone")
     return text(_said(check))
 
 
 def _said(check: Any) -> str:
     match check:
-        case kinds.Number():
+        case check_kinds.Number():
             return f"The answer is {check.value}."
-        case kinds.Copy():
+        case check_kinds.Copy():
             return check.text
-        case kinds.Exact():
+        case check_kinds.Exact():
             return check.values[0]
-        case kinds.Needle():
+        case check_kinds.Needle():
             return check.value
-        case kinds.Line():
+        case check_kinds.Line():
             return f"line {check.line}"
-        case kinds.Json():
+        case check_kinds.Json():
             return f"```json\n{json.dumps(check.values)}\n```"
-        case kinds.Abstain():
+        case check_kinds.Abstain():
             return "Well."
-        case kinds.Edit():
+        case check_kinds.Edit():
             return block(check.source.rstrip("\n"), check.wanted.rstrip("\n"))
-        case kinds.Plan():
+        case check_kinds.Plan():
             return _plan(check)
     return _words(check)
 
 
-def _plan(check: kinds.Plan) -> str:
+def _plan(check: check_kinds.Plan) -> str:
     bodies = [f"Write part {at}." for at in range(check.least)]
     things = [pair[0] for pair in check.order] + [pair[1] for pair in check.order[-1:]]
     for at, thing in enumerate(things or [wordings[0] for wordings in check.mentions]):
@@ -67,14 +67,14 @@ def _plan(check: kinds.Plan) -> str:
 
 
 def _words(check: Any) -> str:
-    if isinstance(check, kinds.Contains):
+    if isinstance(check, check_kinds.Contains):
         return " ".join([*check.all, *check.any[:1]])
-    if isinstance(check, kinds.Facts):
+    if isinstance(check, check_kinds.Facts):
         return " and ".join(wordings[0] for wordings in check.facts)
     return _formed(check)
 
 
-def _formed(check: kinds.Format) -> str:
+def _formed(check: check_kinds.Format) -> str:
     """Only what the fixtures in the package combine."""
     if check.case:
         return {"upper": "ALL OF IT IS SO", "lower": "all of it is so"}[check.case]

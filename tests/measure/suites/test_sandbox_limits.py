@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.measure.suites import sandbox
-from stoker.measure.suites.sandbox import End, Way, run
+from stoker.measure.suites.sandbox import sandbox
+from stoker.measure.suites.sandbox.sandbox import End, Way, run
 
 
 def test_a_right_program_passes_and_a_wrong_one_is_told_where() -> None:

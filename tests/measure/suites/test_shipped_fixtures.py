@@ -7,14 +7,14 @@ from pathlib import Path
 from subprocess import run
 
 import pytest
-from answering import right, text
+from tests.measure.suites.answering import right, text
 
 from stoker.domain.task import CLASSES
-from stoker.measure.suites import check as kinds
-from stoker.measure.suites import fixture, sandbox
-from stoker.measure.suites.canary_set import TINY
-from stoker.measure.suites.checkers import judge
-from stoker.measure.suites.sandbox import End
+from stoker.measure.canary.questions import TINY
+from stoker.measure.suites import check_kinds, fixture
+from stoker.measure.suites.checkers.table import judge
+from stoker.measure.suites.sandbox import sandbox
+from stoker.measure.suites.sandbox.sandbox import End
 
 ROOT = Path(__file__).resolve().parents[3]
 UNCHECKABLE = {"creative", "multi-file-refactor", "vision"}
@@ -47,7 +47,7 @@ def test_texts_fit_a_context_of_two_thousand_tokens() -> None:
     assert max(sizes) < 3 * 2048
 
 
-SAYABLE = fixture.by_class(one for one in EVERY if not isinstance(one.check, kinds.Code))
+SAYABLE = fixture.by_class(one for one in EVERY if not isinstance(one.check, check_kinds.Code))
 
 
 @pytest.mark.parametrize("task_class", SAYABLE)
@@ -58,7 +58,7 @@ def test_each_fixture_passes_a_right_answer_and_fails_others(task_class: str) ->
         assert grade.passed, (one.id, grade.told)
         assert not judge(one.check, text(""), sandbox.run).passed, one.id
         refusal = judge(one.check, text("Sorry, I do not know that."), sandbox.run)
-        assert not refusal.passed or isinstance(one.check, kinds.Abstain | kinds.Format), one.id
+        assert not refusal.passed or isinstance(one.check, check_kinds.Abstain | check_kinds.Format), one.id
 
 
 def test_the_functions_that_code_is_asked_for_pass_their_tests_and_their_bugs_do_not() -> None:
@@ -94,7 +94,7 @@ def test_written_code_is_graded_by_running_it() -> None:
     from fixtures.coding import filled
     from fixtures.programs import ROWS
 
-    asked = {(one.check.entry, one.check.tests): one for one in EVERY if isinstance(one.check, kinds.Code)}
+    asked = {(one.check.entry, one.check.tests): one for one in EVERY if isinstance(one.check, check_kinds.Code)}
     assert len(asked) == 60
     row = ROWS[0]
     entry, check = next((entry, one.check) for (entry, _), one in asked.items() if entry == row.name)

@@ -7,36 +7,36 @@ from typing import Any
 
 import msgspec
 import pytest
-from answering import block, calls, text
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.measure.suites.answering import block, calls, text
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.prompt import Call
-from stoker.measure.suites import check as kinds
-from stoker.measure.suites.checkers import CHECKERS, judge
-from stoker.measure.suites.code import Broken, program
-from stoker.measure.suites.sandbox import End, Ran
+from stoker.measure.suites import check_kinds
+from stoker.measure.suites.checkers.code import Broken, program
+from stoker.measure.suites.checkers.table import CHECKERS, judge
+from stoker.measure.suites.sandbox.sandbox import End, Ran
 
 
 def nothing_runs(code: str, tests: str) -> Ran:
     raise AssertionError("no program here")
 
 
-def made(**fields: Any) -> kinds.Check:
-    return msgspec.convert(fields, kinds.Check)
+def made(**fields: Any) -> check_kinds.Check:
+    return msgspec.convert(fields, check_kinds.Check)
 
 
-def passes(check: kinds.Check, answer: Answer | str) -> bool:
+def passes(check: check_kinds.Check, answer: Answer | str) -> bool:
     return judge(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).passed
 
 
-def told(check: kinds.Check, answer: Answer | str) -> str:
+def told(check: check_kinds.Check, answer: Answer | str) -> str:
     return judge(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).told
 
 
 def test_every_kind_has_its_function() -> None:
-    assert set(CHECKERS) == set(kinds.Plain.__args__)
+    assert set(CHECKERS) == set(check_kinds.Plain.__args__)
 
 
 TOOL = {"kind": "calls", "calls": [{"name": "look", "arguments": {"at": "Rome", "n": 2}}]}
@@ -162,10 +162,10 @@ def test_no_text_breaks_a_check(fields: dict[str, Any], said: str) -> None:
 
 
 def test_a_check_that_crashes_is_broken_and_no_grade(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(check: kinds.Kind, answer: Answer) -> Any:
+    def crash(check: check_kinds.Kind, answer: Answer) -> Any:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setitem(CHECKERS, kinds.Copy, crash)  # type: ignore[arg-type]
+    monkeypatch.setitem(CHECKERS, check_kinds.Copy, crash)  # type: ignore[arg-type]
     for check in (made(kind="copy", text="a"), made(kind="all", checks=[{"kind": "copy", "text": "a"}])):
         with pytest.raises(Broken, match="ZeroDivisionError: oh"):
             passes(check, "a")
@@ -176,7 +176,7 @@ def test_a_schema_with_a_keyword_that_nobody_knows_is_a_broken_check() -> None:
         passes(made(kind="json", schema={"type": "odd"}), "{}")
 
 
-CODE = kinds.Code("f", "assert f() == 1")
+CODE = check_kinds.Code("f", "assert f() == 1")
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,21 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from answering import text
+from tests.measure.suites.answering import text
 
 from stoker.domain.answer import Answer, Tokens
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Verdict
-from stoker.measure.requests.talk import Heard, Talk
+from stoker.measure.requests.client import Heard, Talk
 from stoker.measure.requests.timing import Timed
 from stoker.measure.statistics import stats
-from stoker.measure.suites import check as kinds
-from stoker.measure.suites import grade as grading
-from stoker.measure.suites.code import Broken
+from stoker.measure.suites import check_kinds
+from stoker.measure.suites import grading as grading
+from stoker.measure.suites.checkers.code import Broken
+from stoker.measure.suites.checkers.plain_text import Grade
 from stoker.measure.suites.fixture import Fixture, digest
-from stoker.measure.suites.grade import (
+from stoker.measure.suites.grading import (
     TOO_LONG,
     Graded,
     Outcome,
@@ -32,8 +33,7 @@ from stoker.measure.suites.grade import (
     lines,
     rows,
 )
-from stoker.measure.suites.left import Left
-from stoker.measure.suites.spoken import Grade
+from stoker.measure.suites.time_left import Left
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -42,7 +42,7 @@ PRINT = Fingerprint("identity", "execution")
 
 def fixtures(count: int = 60, name: str = "chat") -> list[Fixture]:
     request = {"messages": [{"role": "user", "content": "hi"}]}
-    return [Fixture(f"{name}-{at}", name, request, kinds.Copy("yes")) for at in range(count)]
+    return [Fixture(f"{name}-{at}", name, request, check_kinds.Copy("yes")) for at in range(count)]
 
 
 def heard(said: str, seconds: float = 1.0, failure: str = "") -> Heard:
@@ -128,7 +128,7 @@ def test_several_in_a_row_that_are_no_sample_end_the_class_and_not_the_next_one(
 
 @pytest.mark.parametrize("error", [Broken("the sandbox did not start"), KeyError("type")])
 def test_a_check_that_crashes_is_no_sample_and_no_word_about_the_model(error: Exception) -> None:
-    def crash(check: kinds.Check, answer: Answer) -> Grade:
+    def crash(check: check_kinds.Check, answer: Answer) -> Grade:
         raise error
 
     own = fixtures(2)
@@ -142,7 +142,7 @@ def test_a_check_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(grading, "PATIENCE", 0.05)
     over = threading.Event()
 
-    def hang(check: kinds.Check, answer: Answer) -> Grade:
+    def hang(check: check_kinds.Check, answer: Answer) -> Grade:
         over.wait(30)
         return Grade(True)
 
@@ -166,7 +166,7 @@ def test_an_earlier_run_is_gone_on_with() -> None:
 def test_what_was_no_sample_and_what_changed_since_is_asked_anew() -> None:
     own = fixtures(3)
     earlier = graded(Model(lambda at: heard("", failure="timeout") if at == 0 else heard("yes")), own)
-    changed = [own[0], own[1], Fixture(own[2].id, "chat", own[2].request, kinds.Copy("no"))]
+    changed = [own[0], own[1], Fixture(own[2].id, "chat", own[2].request, check_kinds.Copy("no"))]
     model = Model(lambda at: heard("yes"))
     assert [one.outcome for one in graded(model, changed, done=earlier)] == ["passed", "passed", "failed"]
     assert model.asked == ["chat-0", "chat-2"]
@@ -202,7 +202,7 @@ def test_settings_give_way_to_the_fixture() -> None:
             sent.append(document)
             return heard("yes")
 
-    own = Fixture("a", "chat", {"messages": [], "temperature": 1}, kinds.Copy("yes"))
+    own = Fixture("a", "chat", {"messages": [], "temperature": 1}, check_kinds.Copy("yes"))
     asyncio.run(asker(Listening(), {"temperature": 0, "top_p": 0.5})(own))  # type: ignore[arg-type]
     assert sent == [{"temperature": 1, "top_p": 0.5, "stream": False, "messages": []}]
 

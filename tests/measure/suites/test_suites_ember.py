@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.measure.gates.proving import MODELS, engine, needs_llama
+from tests.measure.preflight.proving import MODELS, engine, needs_llama
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Verdict
-from stoker.measure.requests.talk import Talk
+from stoker.measure.requests.client import Talk
 from stoker.measure.suites import fixture
-from stoker.measure.suites.grade import asker, grades, rows
+from stoker.measure.suites.grading import asker, grades, rows
 
 pytestmark = needs_llama
 CHOSEN = ("math-short", "json-extract", "tool-use", "planning", "reasoning")

@@ -74,7 +74,7 @@ def test_spellings_of_host_are_not_remembered_without_end() -> None:
     open_to_all = door(host="0.0.0.0")
     for n in range(2 * MAX_WELCOME):
         assert open_to_all.admit({b"host": b"10.0.0.1:%d" % n}, False)
-    assert len(open_to_all._welcome) == MAX_WELCOME
+    assert open_to_all.remembered == MAX_WELCOME
     assert refused(open_to_all, host="evil.example").status == 403
 
 

@@ -10,7 +10,7 @@ from bench import classifier
 from bench.classifier import BLIND, BLIND2, BLIND3, HALVES, TASKS, learned, load, main, missed
 
 from stoker.domain.task import CLASSES, HIGH_RISK, Outline
-from stoker.measure.suites.labelled import Labelled, Score, price, score
+from stoker.measure.classifier.labelled_prompts import Labelled, Score, price, score
 from stoker.routing.classifier import classify
 
 ROWS = load()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stage import Stage, serve
+from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.errors import CapacityError, StartFailed
 from stoker.domain.serve import Slot, SwapPolicy

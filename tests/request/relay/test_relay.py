@@ -94,9 +94,10 @@ class Lines:
 
 class Scene:
     def __init__(self, kept: Line | None = None, limits: Limits = NEVER) -> None:
+        self.now = 7.0
         self.client = Client()
         self.lines = Lines(kept)
-        reply = Reply(self.client, Dialect.CHAT, "req", asyncio.get_running_loop(), lambda: 7.0)
+        reply = Reply(self.client, Dialect.CHAT, "req", asyncio.get_running_loop(), lambda: self.now)
         self.relay = Relay(reply, self.lines, limits)  # type: ignore[arg-type]
 
     async def run(self) -> None:
@@ -132,14 +133,16 @@ async def test_after_the_end_the_connection_is_not_touched(scene: Scene) -> None
     """It is the pool's: by now it may carry somebody else's reply."""
     task = await scene.begin()
     scene.relay.on_head(200, SSE)
-    scene.relay.on_data(FRAME + DONE)
     scene.client.is_paused = True
+    scene.relay.on_data(FRAME + DONE)
+    resume = scene.client.on_resume
+    assert resume is not None
     scene.relay.on_end()
     scene.relay.end(ClientLeft())
     scene.relay.cut("too late")
-    scene.relay._resume()
+    resume()
     await task
-    assert scene.lines.new.log == ["send"]
+    assert scene.lines.new.log == ["send", "pause"]
     assert scene.client.log == [200, FRAME + DONE, ("finish", b"")]
 
 
@@ -278,7 +281,8 @@ async def test_the_clients_own_silence_is_no_stall(scene: Scene) -> None:
     await asyncio.sleep(0.06)
     assert not task.done()
     scene.client.is_paused = False
-    scene.relay._resume()
+    assert scene.client.on_resume is not None
+    scene.client.on_resume()
     with pytest.raises(UpstreamError, match="sent nothing"):
         await task
 
@@ -301,7 +305,7 @@ async def test_when_the_first_write_was_is_known_however_the_reply_comes(scene: 
     assert scene.relay.reply.began is None
     scene.relay.on_data(FRAME)
     assert scene.relay.reply.began == 7.0
-    scene.relay.reply._now = lambda: 8.0
+    scene.now = 8.0
     scene.relay.on_data(DONE)
     scene.relay.on_end()
     await task

@@ -163,7 +163,8 @@ def test_no_timer_is_left_behind(ends: str) -> None:
 
 def test_a_commit_that_comes_too_late_changes_nothing() -> None:
     made, paper, loop = reply()
+    made.expect_stream(0.001, 0.0)
     made.is_finished = True
-    made._commit_early()
+    loop.run_until_complete(asyncio.sleep(0.01))
     assert paper.sent == []
     loop.close()

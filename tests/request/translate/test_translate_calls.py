@@ -212,9 +212,9 @@ def test_no_object_is_not_complete(text: str) -> None:
 
 
 def test_each_character_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = Counting(calls._OUTSIDE), Counting(calls._IN_STRING)
-    monkeypatch.setattr(calls, "_OUTSIDE", looked[0])
-    monkeypatch.setattr(calls, "_IN_STRING", looked[1])
+    looked = Counting(calls.OUTSIDE_STRING), Counting(calls.INSIDE_STRING)
+    monkeypatch.setattr(calls, "OUTSIDE_STRING", looked[0])
+    monkeypatch.setattr(calls, "INSIDE_STRING", looked[1])
     balance = Balance()
     text = json.dumps({"a": ['x"\\'] * 200})
     for letter in text:

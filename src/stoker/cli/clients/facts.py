@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from stoker.cli.console.failure import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
+from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
@@ -168,10 +168,10 @@ def _may_serve(router: RouterSettings, tier: Tier, task_class: str) -> bool:
     return any(router.permits(tier, name) for name in ([task_class] if task_class else router.known))
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
+def suggestion(word: str, known: Sequence[str]) -> str:
     """`; did you mean 'x'? known: x, y`: the nearest one if one is near, and always the list."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else ";"
+    near = nearest(word, known, cutoff=0.5)
+    hint = f"; did you mean '{near}'?" if near else ";"
     return f"{hint} known: {', '.join(dict.fromkeys(known)) or 'none'}"
 
 

@@ -69,7 +69,7 @@ def client(
         _list(json)
         return
     if name not in CLIENTS:
-        raise UsageError(f"there is no client '{name}'{facts.nearest(name, list(CLIENTS))}", code="unknown_client")
+        raise UsageError(f"there is no client '{name}'{facts.suggestion(name, list(CLIENTS))}", code="unknown_client")
     given = None if base_url is None else facts.read_root(base_url)
     settings = _settings(config)
     serve, asked, is_task = _model(settings, model)

@@ -41,24 +41,25 @@ def gate(
     json: options.Json = False,
 ) -> None:
     """May SERVE be what ALIAS means? Runs what is missing, says it per condition. Exit 0 only if all of them hold."""
-    from stoker.cli.evaluate import gating, kept, known
+    from stoker.cli.evaluate import gate_measurements, running_serve
+    from stoker.cli.evaluate import save_run as kept
     from stoker.domain.run import Kind, Outcome
-    from stoker.measure import gate as judged
+    from stoker.measure.gate import judgement
 
     if again and dry_run:
         raise UsageError("--again measures, --dry-run does not: give one of them")
-    found = known.find(serve, config, state)
-    judging = gating.judging_of(found, alias, name, suites, unknown_ok)
+    found = running_serve.find(serve, config, state)
+    judging = gate_measurements.judging_of(found, alias, name, suites, unknown_ok)
     asked = judging.gate
     began = time.time()
-    runs = [] if again else gating.usable(judging, began)
-    told = {} if dry_run else gating.measure_missing(judging, runs, quiet=json)
-    unknown = gating.unknown_of(judging, runs)
-    findings = judged.judge(asked, runs, judging.classes, unknown if unknown_ok else ())
+    runs = [] if again else gate_measurements.usable(judging, began)
+    told = {} if dry_run else gate_measurements.measure_missing(judging, runs, quiet=json)
+    unknown = gate_measurements.unknown_of(judging, runs)
+    findings = judgement.judge(asked, runs, judging.classes, unknown if unknown_ok else ())
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
-            finding.fix = gating.fix_of(judging, condition, told, unknown)
-    outcome = judged.outcome_of(findings)
+            finding.fix = gate_measurements.fix_of(judging, condition, told, unknown)
+    outcome = judgement.outcome_of(findings)
     proposed = judging.proposals(alias)
     settings: dict[str, object] = {
         "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
@@ -75,7 +76,7 @@ def gate(
     for text, why in proposed.items():
         terminal.note(f'proposed for [gate.{asked.name}]: "{text}" ({why}, and the gate does not ask for it)')
     if judging.unknown_identity and not dry_run:
-        terminal.note(gating.about_identity(judging))
+        terminal.note(gate_measurements.about_identity(judging))
     if not dry_run:
         terminal.note(f"kept: {kept.keep(run, found.state)}")
     if outcome is not Outcome.PASSED:

@@ -185,8 +185,8 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
     if slot is None:
         yield
         return
-    from stoker.store.active import Active
-    from stoker.store.private import unusable
+    from stoker.disk.directories import unusable
+    from stoker.store.active_residents import Active
     from stoker.store.state import StateDir
 
     active = Active(state / "active.json")

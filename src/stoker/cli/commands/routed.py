@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from stoker.domain.decision import Decision
     from stoker.domain.tier import Cost, Row
-    from stoker.measure.routes import Silent, TierRoute
+    from stoker.measure.routing_report import Silent, TierRoute
 
 UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
 _COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
@@ -21,7 +21,7 @@ _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "
 
 def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> None:
     """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
-    from stoker.measure.routes import routes, silent, silent_total, total
+    from stoker.measure.routing_report import routes, silent, silent_total, total
 
     rows = routes(decisions, clouds)
     if not rows:
@@ -42,7 +42,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[R
 
 def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> dict[str, Any]:
     """The same for programs. Rates and money that nobody knows are null."""
-    from stoker.measure.routes import routes, silent, silent_total, total
+    from stoker.measure.routing_report import routes, silent, silent_total, total
 
     rows, classes = routes(decisions, clouds), silent(live)
     failures = None

@@ -21,7 +21,7 @@ _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 def show_plan(vault: Path, order: Order, plan: Plan, json: bool) -> None:
     """What would happen, and what of it is known."""
-    from stoker.fleet.stage.decide import Answer
+    from stoker.fleet.stage.decision import Answer
 
     sight = plan.sight
     if json:
@@ -76,13 +76,13 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
 
 def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> None:
     """What is in the vault, and what was begun."""
-    from stoker.fleet.rehydrate.verify import Hashes
+    from stoker.fleet.rehydrate.file_hasher import FileHasher
     from stoker.fleet.stage import vault as vaults
-    from stoker.fleet.stage.box import boxes
+    from stoker.fleet.stage.staging_area import boxes
 
-    hashes = Hashes(state / "hashes.json")
+    hashes = FileHasher(state)
     found = vaults.models(vault)
-    known = {model.name: {model.key(f): hashes.remembered(f) for f in model.weights} for model in found}
+    known = {model.name: {model.key(f): hashes.cached(f) for f in model.weights} for model in found}
     users = {model.name: vaults.users(model, serves) for model in found}
     begun = boxes(vault)
     if json:
@@ -158,9 +158,9 @@ def _users(result: Staged, serves: Sequence[Serve]) -> list[str]:
 
 
 def _serve_name(result: Staged) -> str:
-    from stoker.fleet.weights.parts import part
+    from stoker.disk.split_gguf import parse_part
 
     file = result.path.name
-    split = part(file)
+    split = parse_part(file)
     stem = split.stem if split is not None else re.sub(r"\.(gguf|safetensors|bin|pth?)$", "", file)
     return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:64] or "model"

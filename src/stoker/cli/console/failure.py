@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from stoker.domain.errors import ClientError, ConfigError, StokerError
+from stoker.domain.nearest import nearest
 
 DONE, FAILED, USAGE = 0, 1, 2
 
@@ -47,6 +47,6 @@ def unknown_serve(name: str, known: Iterable[str], where: str) -> UsageError:
     names = sorted(known)
     if not names:
         return UsageError(f"there is no serve '{name}': {where} has no serves at all", code="unknown_serve")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"known serves: {', '.join(names)}"
+    near = nearest(name, names, cutoff=0.5)
+    hint = f"did you mean '{near}'?" if near else f"known serves: {', '.join(names)}"
     return UsageError(f"there is no serve '{name}' in {where}; {hint}", code="unknown_serve")

@@ -96,17 +96,17 @@ def undecidable(settings: Settings) -> list[str]:
     if not settings.gates:
         return []
     from stoker.domain.task import CLASSES
-    from stoker.measure import gate_needs
+    from stoker.measure.gate import measurements
     from stoker.measure.suites import fixture
 
     classes = settings.router.known if settings.router is not None else CLASSES
     conditions = [(gate.name, one) for gate in settings.gates for one in gate.conditions]
-    is_of_class = any(gate_needs.class_of(one, classes) for _, one in conditions)
+    is_of_class = any(measurements.class_of(one, classes) for _, one in conditions)
     fixtures = fixture.sizes(fixture.shipped()) if is_of_class else {}
     return [
         f"gate '{name}' cannot be decided: {text}"
         for name, one in conditions
-        if (text := gate_needs.refusal(one, fixtures, classes))
+        if (text := measurements.refusal(one, fixtures, classes))
     ]
 
 

@@ -1,15 +1,14 @@
-"""The commands of `stoker eval`, one module each.
+"""The commands of `stoker eval` and what they share.
 
-preflight  gate by gate: may it take traffic?
-benchmark  parse, measure, print, keep                  subject     who is measured: a serve, or an address
-asked      from options to what is wanted (pure)        shown, bar  the tables of a benchmark; progress with time left
-canary     the fixed questions against a baseline       soak        hours of the same
-context    the largest context that works               known       the serve that is measured, as it is configured
-kept       the run, its file and the index              own_engine  an engine started anew for a candidate
-classifier whether a model tells classes better than the built-in classifier
-sweep      the same serve with other settings   variants    one of them: started, measured, stopped
-borrowed   a slot that a measurement has for itself      compare     two models side by side
-gating     what a gate needs, measured           suite       whole suites of one serve
-drifting   what canaries say over time                  told        Ctrl-C and SIGTERM end it in order
-machine    facts about where it ran
+preflight, benchmark, canary, soak, context, sweep, bootstrap, classifier, planning, compare, results: one command each
+
+targets            what is measured: a serve of the running Stoker, or an address
+running_serve      a serve that runs here: as configured, as it runs, and its fingerprint
+front_door_key     the key that a measurement uses at the front door
+own_engine         an engine that is started for one candidate    slot_takeover  frees a slot, and restores it
+benchmark_options  from options to a benchmark (pure)             benchmark_tables  the tables of a benchmark
+sweep_variant      one variant: started, measured, stopped        whole_suites      whole suites of one serve
+gate_measurements  measures what a gate needs                     drift_alarm       what canaries say over time
+save_run           the run, its file and the index                this_machine      facts about where it ran
+progress           progress with the time left                    interruptible     Ctrl-C and SIGTERM end it in order
 """

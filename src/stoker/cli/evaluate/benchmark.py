@@ -12,7 +12,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.failure import FAILED, Refused, UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.subject import Found
+    from stoker.cli.evaluate.targets import Found
     from stoker.domain.run import Run
     from stoker.measure.load.presets import Plan, Wanted
 
@@ -62,33 +62,33 @@ def benchmark(
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
-    from stoker.cli.evaluate import asked, shown, subject
-    from stoker.cli.evaluate.kept import keep
-    from stoker.measure.artifacts import artifact
+    from stoker.cli.evaluate import benchmark_options, benchmark_tables, targets
+    from stoker.cli.evaluate.save_run import keep
+    from stoker.measure.artifacts import result_file
     from stoker.measure.load import presets
-    from stoker.measure.load.lock import sole
+    from stoker.measure.lock import sole
 
     if replay is not None and (concurrency is not None or rate is not None):
         raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
     wanted = presets.Wanted(
-        preset=asked.preset_of(preset, replay is not None),
-        concurrency=asked.clients_of(concurrency),
+        preset=benchmark_options.preset_of(preset, replay is not None),
+        concurrency=benchmark_options.clients_of(concurrency),
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
         seconds=seconds,
         requests=requests,
         repeats=repeats,
-        rates=asked.rates_of(rate),
-        modes=asked.modes_of(mode),
+        rates=benchmark_options.rates_of(rate),
+        modes=benchmark_options.modes_of(mode),
         slo_ttft=options.duration(slo_ttft, "--slo-ttft"),
         slo_tpot=options.duration(slo_tpot, "--slo-tpot"),
         speed=speed,
         quick=quick,
         seed=seed,
     )
-    trace = asked.trace_of(replay) if replay is not None else []
-    found = subject.find(serve, base_url, model, key_env, direct, config, state)
-    earlier = artifact.load(artifact.find(against, found.results)) if against is not None else None
+    trace = benchmark_options.trace_of(replay) if replay is not None else []
+    found = targets.find(serve, base_url, model, key_env, direct, config, state)
+    earlier = result_file.load(result_file.find(against, found.results)) if against is not None else None
     try:
         plan = presets.plan(wanted, found.context, trace)
         size = presets.sizes(wanted, found.context)
@@ -104,17 +104,17 @@ def benchmark(
 
         terminal.emit([msgspec.json.decode(msgspec.json.encode(run)) for run in runs])
     else:
-        shown.show(runs)
+        benchmark_tables.show(runs)
     if earlier is not None:
-        from stoker.measure.load.compare import compare
+        from stoker.measure.comparison.benchmarks import compare
 
         comparison = compare(earlier, runs[0])
         if not json:
-            shown.show_comparison(comparison)
+            benchmark_tables.show_comparison(comparison)
     else:
         comparison = None
     if html is not None:
-        from stoker.measure.load.report import page
+        from stoker.measure.reports.benchmark_page import page
 
         try:
             html.write_text(page(runs, comparison), encoding="utf-8")
@@ -131,11 +131,11 @@ def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], qui
     """A Run for each route. Ctrl-C ends it early, `interrupted`. Raises UsageError."""
     import asyncio
 
-    from stoker.cli.evaluate.bar import Bar
-    from stoker.cli.evaluate.machine import facts, is_short_of_memory, load
-    from stoker.measure.load.bench import Bench, Watch
+    from stoker.cli.evaluate.progress import Bar
+    from stoker.cli.evaluate.this_machine import facts, is_short_of_memory, load
+    from stoker.measure.load.benchmark import Bench, Watch
     from stoker.measure.load.prompts import TooShort
-    from stoker.measure.load.result import run_of
+    from stoker.measure.load.to_run import run_of
 
     machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()

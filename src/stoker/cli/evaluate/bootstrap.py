@@ -14,11 +14,11 @@ from stoker.cli.console.failure import FAILED, UsageError
 from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.known import Known
+    from stoker.cli.evaluate.running_serve import Known
     from stoker.domain.routing import RouterSettings
     from stoker.domain.tier import Row, Tier
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grade import Gap, Graded, Progress
+    from stoker.measure.suites.grading import Gap, Graded, Progress
 
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
@@ -144,9 +144,9 @@ def _measure(
     place: Place, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
 ) -> list[Row]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
-    from stoker.cli.evaluate.known import within
-    from stoker.measure.load.lock import sole
-    from stoker.measure.suites import grade
+    from stoker.cli.evaluate.running_serve import within
+    from stoker.measure.lock import sole
+    from stoker.measure.suites import grading
 
     with place.control() as control:
         control.switch(tier.serve)
@@ -159,9 +159,9 @@ def _measure(
             graded = _grade(known, fixtures, kept, tier.name, quiet)
         finally:
             kept.close()
-        rows = grade.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
+        rows = grading.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
         _write(place, rows)
-    gaps = grade.gaps(graded)
+    gaps = grading.gaps(graded)
     _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
     if not quiet:
@@ -187,11 +187,11 @@ def _fixtures(known: Known, suites: Path | None, classes: Sequence[str], names: 
 def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[Graded]:
     import asyncio
 
-    from stoker.cli.evaluate.bar import Bar
-    from stoker.measure.requests.talk import Talk
-    from stoker.measure.suites import grade
+    from stoker.cli.evaluate.progress import Bar
+    from stoker.measure.requests.client import Talk
+    from stoker.measure.suites import grading
     from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.left import Left
+    from stoker.measure.suites.time_left import Left
 
     left = Left({name: len(own) for name, own in by_class(fixtures).items()})
     last = time.monotonic()
@@ -207,7 +207,7 @@ def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet:
     async def run() -> list[Graded]:
         talk = Talk(known.target)
         try:
-            return await grade.grades(fixtures, grade.asker(talk), kept.done, tell)
+            return await grading.grades(fixtures, grading.asker(talk), kept.done, tell)
         finally:
             talk.close()
 
@@ -219,7 +219,7 @@ class _Kept:
     """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
 
     def __init__(self, state: Path, tier: str, known: Known, fresh: bool) -> None:
-        from stoker.measure.suites import grade
+        from stoker.measure.suites import grading
 
         mark = known.subject.fingerprint
         head = f"{mark.identity} {mark.execution}".encode()
@@ -227,16 +227,16 @@ class _Kept:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         before = b"" if fresh or not self._path.exists() else self._path.read_bytes()
         same = bool(mark.identity) and before.startswith(head + b"\n")
-        self.done = grade.from_lines(before) if same else []
+        self.done = grading.from_lines(before) if same else []
         self._file = self._path.open("ab" if same else "wb")
         if not same:
             self._file.write(head + b"\n")
 
     def add(self, step: Progress) -> None:
-        from stoker.measure.suites import grade
+        from stoker.measure.suites import grading
 
         if step.is_new:
-            self._file.write(grade.lines([step.graded]))
+            self._file.write(grading.lines([step.graded]))
             self._file.flush()
 
     def close(self) -> None:
@@ -263,7 +263,7 @@ def _write(place: Place, rows: Sequence[Row]) -> None:
 def _keep_run(
     known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], gaps: Sequence[Gap], began: float
 ) -> None:
-    from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate.save_run import keep, made
     from stoker.domain.run import Kind, Outcome
 
     numbers: dict[str, float | int | None] = {}
@@ -296,7 +296,7 @@ def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
 def _told(gap: Gap, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
     """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
-    from stoker.measure.suites.grade import TOO_LONG
+    from stoker.measure.suites.grading import TOO_LONG
 
     verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
     some = f"{gap.missed} questions gave no sample, the first {gap.first}: {gap.told}"

@@ -14,10 +14,10 @@ from stoker.cli.evaluate.results import result_ids
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from stoker.cli.evaluate.known import Known
+    from stoker.cli.evaluate.running_serve import Known
     from stoker.domain.run import Run
-    from stoker.measure.suites.canary import Asker, Progress
-    from stoker.measure.suites.canary_set import Question
+    from stoker.measure.canary.canary import Asker, Progress
+    from stoker.measure.canary.questions import Question
 
 _T = TypeVar("_T")
 Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
@@ -42,13 +42,13 @@ def canary(
     json: options.Json = False,
 ) -> None:
     """Ask the fixed questions, and compare with a baseline. Exit 1 if the model changed."""
-    from stoker.cli.evaluate import known
-    from stoker.measure.load.lock import sole
-    from stoker.measure.suites.canary_set import questions
+    from stoker.cli.evaluate import running_serve
+    from stoker.measure.canary.questions import questions
+    from stoker.measure.lock import sole
 
     if record and baseline is not None:
         raise UsageError("--record makes a baseline, --baseline compares with one: give one of them")
-    found = known.find(serve, config, state)
+    found = running_serve.find(serve, config, state)
     chosen = questions(found.subject.fingerprint.parts.get("model", ""))
     with sole(found.state, found.lock, f"a canary of {found.serve.name}"):
         run = _recorded(found, chosen) if record else compared(found, chosen, baseline, unknown_ok)
@@ -57,14 +57,14 @@ def canary(
 
 def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
 
-    from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate import interruptible
+    from stoker.cli.evaluate.save_run import keep, made
     from stoker.domain.run import Finding, Kind, Outcome
-    from stoker.measure.suites import canary as measure
-    from stoker.measure.suites.canary_set import digest
+    from stoker.measure.canary import canary as measure
+    from stoker.measure.canary.questions import digest
 
     began = time.time()
-    kept = told.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
+    kept = interruptible.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
     wrong = [one.seen for one in kept.kept if one.seen.failure]
     steady = sum(one.agreement == 1.0 for one in kept.kept)
     findings = [
@@ -91,18 +91,20 @@ def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
 
 def compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
     """Asked, compared with a baseline, and kept. Raises UsageError `no_baseline`."""
-    from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.drifting import feed
-    from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate import interruptible
+    from stoker.cli.evaluate.drift_alarm import feed
+    from stoker.cli.evaluate.save_run import keep, made
     from stoker.domain.run import Kind
-    from stoker.measure.suites import canary as measure
-    from stoker.measure.suites.canary_set import digest
+    from stoker.measure.canary import canary as measure
+    from stoker.measure.canary.questions import digest
 
     began = time.time()
     against = baseline_of(found, wanted)
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
     kept = measure.of(against)
-    checked = told.run(_asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell)))
+    checked = interruptible.run(
+        _asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell))
+    )
     settings: dict[str, object] = {
         "baseline": False,
         "against": against.id,
@@ -146,14 +148,14 @@ def baseline_of(found: Known, wanted: str | None) -> Run:
 
 
 def record_command(found: Known) -> str:
-    from stoker.cli.evaluate.known import typed
+    from stoker.cli.evaluate.running_serve import typed
 
     return f"{typed('eval canary', found.serve.name, found.place)} --record"
 
 
 async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:
-    from stoker.measure.requests.talk import Talk
-    from stoker.measure.suites.canary import Asker
+    from stoker.measure.canary.canary import Asker
+    from stoker.measure.requests.client import Talk
 
     talk = Talk(found.target)
     try:
@@ -163,7 +165,7 @@ async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]
 
 
 def _show(run: Run, record: bool, json: bool) -> None:
-    from stoker.cli.evaluate.kept import document
+    from stoker.cli.evaluate.save_run import document
     from stoker.domain.run import Outcome
 
     if json:

@@ -13,10 +13,10 @@ from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.known import Known
+    from stoker.cli.evaluate.running_serve import Known
     from stoker.domain.routing import ClassifierModelSettings
-    from stoker.measure.suites.companion import Kept, Proof
-    from stoker.measure.suites.labelled import Score
+    from stoker.measure.classifier.labelled_prompts import Score
+    from stoker.measure.classifier.proof import Kept, Proof
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
@@ -75,10 +75,10 @@ def _settings(place: Place, serve: str | None) -> ClassifierModelSettings:
 
 
 def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool) -> Proof:
-    from stoker.cli.evaluate.known import within
+    from stoker.cli.evaluate.running_serve import within
     from stoker.domain.task import HIGH_RISK
-    from stoker.measure.load.lock import sole
-    from stoker.measure.suites import companion as proofs
+    from stoker.measure.classifier import proof as proofs
+    from stoker.measure.lock import sole
 
     known = within(place, name)
     router = None if place.settings is None else place.settings.router
@@ -89,11 +89,11 @@ def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh:
 
 def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
-    from stoker.cli.evaluate.bar import Bar
-    from stoker.cli.evaluate.told import run
+    from stoker.cli.evaluate.interruptible import run
+    from stoker.cli.evaluate.progress import Bar
     from stoker.domain.run import Fingerprint
-    from stoker.measure.suites import companion as proofs
-    from stoker.measure.suites.labelled import held_out
+    from stoker.measure.classifier import proof as proofs
+    from stoker.measure.classifier.labelled_prompts import held_out
 
     serve = known.serve
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
@@ -124,7 +124,7 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
     from stoker.domain.errors import StokerError
     from stoker.exchange.formatter import Formatter
     from stoker.exchange.internal_client import InternalClient
-    from stoker.measure.suites.companion import Said
+    from stoker.measure.classifier.proof import Said
     from stoker.request.decide.companion import asked, said
     from stoker.request.relay.pool import Pool
     from stoker.request.translate.neutral.thinking import Signer

@@ -14,10 +14,10 @@ from stoker.cli.console.failure import NotRunning, Refused, UsageError
 from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.known import Known
+    from stoker.cli.evaluate.running_serve import Known
     from stoker.domain.run import Kind, Run
     from stoker.domain.tier import Cost
-    from stoker.measure.suites.models import Comparison, Side
+    from stoker.measure.comparison.models import Comparison, Side
 
 _LOOKED_AT = 50
 _Model = Annotated[
@@ -46,8 +46,8 @@ def compare(
     What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
     Ctrl-C keeps what was measured.
     """
-    from stoker.measure.suites import models
-    from stoker.measure.suites.models_page import page
+    from stoker.measure.comparison import models
+    from stoker.measure.reports.models_page import page
 
     place = find_place(config, state)
     names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
@@ -149,7 +149,7 @@ def _restored(place: Place, before: dict[str, tuple[str, ...]], quiet: bool) -> 
 
 def _loaded(place: Place, serve: str, quiet: bool) -> Known:
     """Loaded if it is not, which is said. Raises NotRunning."""
-    from stoker.cli.evaluate.known import within
+    from stoker.cli.evaluate.running_serve import within
 
     with place.control() as control:
         now = control.status().serve(serve)
@@ -164,8 +164,8 @@ def _side(
     suites: Path | None, notes: list[str], quiet: bool,
 ) -> Side:  # fmt: skip
     from stoker.domain.run import Kind
-    from stoker.measure.suites.models import SPEED, Side
-    from stoker.measure.suites.whole import graded_in
+    from stoker.measure.comparison.models import SPEED, Side
+    from stoker.measure.suites.whole_suites import graded_in
 
     asked = _kept(place, serve, Kind.BOOTSTRAP, known)
     timed = [run for run in _kept(place, serve, Kind.BENCHMARK, known) if _speed(run)]
@@ -191,7 +191,7 @@ def _side(
 
 def _kept(place: Place, serve: str, kind: Kind, known: Known | None) -> list[Run]:
     """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
-    from stoker.measure import gate as judged
+    from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
     store = Results(place.state)
@@ -202,19 +202,19 @@ def _kept(place: Place, serve: str, kind: Kind, known: Known | None) -> list[Run
         runs = [store.load(one.id) for one in entries
                 if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
         return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
-    runs = [store.load(one.id) for one in entries if judged.may_be_of(kind, one.identity, one.execution, mark)]
-    return [run for run in runs if judged.is_of(kind, run.subject.fingerprint, mark)]
+    runs = [store.load(one.id) for one in entries if judgement.may_be_of(kind, one.identity, one.execution, mark)]
+    return [run for run in runs if judgement.is_of(kind, run.subject.fingerprint, mark)]
 
 
 def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
     """With what was missing of the suites, measured now."""
-    from stoker.cli.evaluate import suite
+    from stoker.cli.evaluate import whole_suites
     from stoker.domain.task import CLASSES
-    from stoker.measure.load.lock import sole
-    from stoker.measure.suites.whole import complete, graded_in
+    from stoker.measure.lock import sole
+    from stoker.measure.suites.whole_suites import complete, graded_in
 
     router = known.place.settings.router if known.place.settings is not None else None
-    fixtures = suite.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
+    fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
     done = graded_in(kept)
     whole = complete(done, fixtures)
     missing = [one for one in fixtures if one.task_class not in whole]
@@ -222,16 +222,16 @@ def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list
         return kept
     terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} measured now")
     with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        return [suite.measure(known, missing, done, quiet), *kept]
+        return [whole_suites.measure(known, missing, done, quiet), *kept]
 
 
 def _timed(known: Known, quiet: bool) -> Run:
-    from stoker.cli.evaluate import benchmark, subject
-    from stoker.cli.evaluate.kept import keep
+    from stoker.cli.evaluate import benchmark, targets
+    from stoker.cli.evaluate.save_run import keep
     from stoker.measure.load import presets
-    from stoker.measure.load.lock import sole
+    from stoker.measure.lock import sole
 
-    ways = subject.ways(known)
+    ways = targets.ways(known)
     wanted = presets.Wanted(concurrency=(1, 4), quick=True, requests=10)
     plan, size = presets.plan(wanted, ways.context), presets.sizes(wanted, ways.context)
     terminal.note(f"{known.serve.name}: speed measured now")
@@ -289,9 +289,9 @@ def _rate(rate: Any) -> dict[str, Any]:
 
 
 def _show(found: Comparison, notes: Sequence[str]) -> None:
-    from stoker.cli.evaluate.shown import milliseconds, rate
-    from stoker.measure.suites.models import UNITS, points
-    from stoker.measure.suites.models_page import cost, size
+    from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
+    from stoker.measure.comparison.models import UNITS, points
+    from stoker.measure.reports.models_page import cost, size
 
     a, b = found.a, found.b
     if found.classes:

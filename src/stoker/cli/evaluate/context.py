@@ -14,10 +14,9 @@ from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
-    from stoker.domain.run import Fingerprint, Run
+    from stoker.domain.run import Run
     from stoker.domain.serve import Serve
-    from stoker.measure.artifacts.fingerprint import Told
-    from stoker.measure.load.context import Start, Started, Trial
+    from stoker.measure.trials.context_search import Start, Started, Trial
 
 _LARGEST = 131_072
 
@@ -38,7 +37,7 @@ def context(
 ) -> None:
     """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.measure.load.lock import sole
+    from stoker.measure.lock import sole
 
     place = find_place(config, state)
     if place.settings is None:
@@ -99,12 +98,13 @@ def _trained_for(serve: Serve) -> int:
 
 def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool) -> Run:
 
-    from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.kept import keep, made
+    from stoker.cli.evaluate import interruptible
+    from stoker.cli.evaluate.own_engine import configured_fingerprint
+    from stoker.cli.evaluate.save_run import keep, made
     from stoker.domain.run import Kind, Outcome, Subject
     from stoker.measure.artifacts.fingerprint import Told
-    from stoker.measure.load import context as measure
-    from stoker.measure.load.context import Trial
+    from stoker.measure.trials import context_search
+    from stoker.measure.trials.context_search import Trial
 
     began, trials, seen = time.time(), list[Trial](), list[Told]()
     outcome = Outcome.FAILED
@@ -119,35 +119,32 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        told.run(measure.search(low, high, concurrency, watched, tell))
+        interruptible.run(context_search.search(low, high, concurrency, watched, tell))
         outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
         terminal.note(f"broken off after {len(trials)} candidates; they are kept")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
-        _mark(place, serve.name, seen[-1] if seen else Told()),
+        configured_fingerprint(place, serve.name, seen[-1] if seen else Told()),
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
     run = made(
-        Kind.CONTEXT, subject, began, outcome, measure.findings(trials), measure.numbers(trials), settings, trials
+        Kind.CONTEXT,
+        subject,
+        began,
+        outcome,
+        context_search.findings(trials),
+        context_search.numbers(trials),
+        settings,
+        trials,
     )
     keep(run, place.state)
     return run
 
 
-def _mark(place: Place, name: str, told: Told) -> Fingerprint:
-    """Of the serve as it is configured: what its slot adds is added when it runs, too."""
-    from stoker.measure.artifacts import fingerprint as marks
-    from stoker.quality.identify import packages
-
-    serve = place.serve(name)
-    digests = marks.Digests(place.state).of(marks.files(serve))
-    return marks.fingerprint(serve, told, digests, packages(serve))
-
-
 def _show(run: Run, json: bool) -> None:
-    from stoker.cli.evaluate.kept import document
+    from stoker.cli.evaluate.save_run import document
     from stoker.domain.run import Outcome
 
     if json:

@@ -11,8 +11,8 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.failure import UsageError
 
 if TYPE_CHECKING:
+    from stoker.measure.planning.plan_report import Output
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.planning import Output
 
 
 def planning(
@@ -39,19 +39,20 @@ def planning(
     """Grade plans: numbered steps, what they name, their order. Needs nothing that runs, but for --live."""
     import msgspec
 
-    from stoker.measure.suites import fixture, planning
-    from stoker.measure.suites.judged import read
+    from stoker.measure.planning import plan_report
+    from stoker.measure.planning.judgements import read
+    from stoker.measure.suites import fixture
 
     if serve is not None and not live:
         raise UsageError("a serve writes plans with --live; without it those that were written before are graded")
     fixtures = [*fixture.every()]
-    rows = None if judged is None else planning.Judged(read(judged), str(judged))
-    beside = [one for path in baseline or [] for one in planning.read(path)]
+    rows = None if judged is None else plan_report.Judged(read(judged), str(judged))
+    beside = [one for path in baseline or [] for one in plan_report.read(path)]
     if live:
         found = _written(serve, fixtures, outputs, config, state)
     else:
-        found = planning.shipped() if outputs is None else planning.read(outputs)
-    body = planning.report(fixtures, found, beside, rows)
+        found = plan_report.shipped() if outputs is None else plan_report.read(outputs)
+    body = plan_report.report(fixtures, found, beside, rows)
     if json:
         terminal.say(body.decode().rstrip())
     else:
@@ -94,9 +95,10 @@ def _written(
     """What a running serve writes now, in the wording that it knows."""
     import asyncio
 
-    from stoker.cli.evaluate.known import find
-    from stoker.measure.requests.talk import Talk
-    from stoker.measure.suites import fixture, grade, planning
+    from stoker.cli.evaluate.running_serve import find
+    from stoker.measure.planning import plan_report
+    from stoker.measure.requests.client import Talk
+    from stoker.measure.suites import fixture, grading
 
     known = find(serve, config, state)
     own = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
@@ -104,7 +106,7 @@ def _written(
     async def run() -> list[Output]:
         talk = Talk(known.target)
         try:
-            return await planning.written(own, grade.asker(talk), known.serve.name)
+            return await plan_report.written(own, grading.asker(talk), known.serve.name)
         finally:
             talk.close()
 
@@ -113,7 +115,7 @@ def _written(
     if to is not None:
         try:
             to.mkdir(parents=True, exist_ok=True)
-            (to / f"{known.serve.name}.jsonl").write_bytes(planning.lines(found))
+            (to / f"{known.serve.name}.jsonl").write_bytes(plan_report.lines(found))
         except OSError as error:
             raise UsageError(f"--outputs {to} cannot be written: {error.strerror}") from error
     return found

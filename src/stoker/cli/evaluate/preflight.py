@@ -12,9 +12,9 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.failure import FAILED, NotRunning, UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.subject import Found
+    from stoker.cli.evaluate.targets import Found
     from stoker.domain.run import Run
-    from stoker.measure.gates.preflight import Options, Tell
+    from stoker.measure.preflight.run import Options, Tell
 
 
 def preflight(
@@ -39,10 +39,10 @@ def preflight(
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
-    from stoker.cli.evaluate.kept import keep
-    from stoker.measure.artifacts import artifact
-    from stoker.measure.gates.preflight import Options, chosen, recorded
-    from stoker.measure.load.lock import sole
+    from stoker.cli.evaluate.save_run import keep
+    from stoker.measure.artifacts import result_file
+    from stoker.measure.lock import sole
+    from stoker.measure.preflight.run import Options, chosen, recorded
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
@@ -53,7 +53,7 @@ def preflight(
         _list(json)
         return
     found = _found(serve, base_url, model, key_env, config, state)
-    earlier = recorded(artifact.load(artifact.find(baseline, found.results))) if baseline is not None else {}
+    earlier = recorded(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
     wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     held = sole(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
     with held, live_line(len(gates), quiet=json) as tell:
@@ -70,7 +70,7 @@ def preflight(
 
 
 def _list(json: bool) -> None:
-    from stoker.measure.gates.table import GATES
+    from stoker.measure.preflight.table import GATES
 
     if json:
         terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in GATES])
@@ -83,10 +83,10 @@ def _found(
     state: str | None,
 ) -> Found:  # fmt: skip
     """Raises UsageError with the command that helps."""
-    from stoker.cli.evaluate import subject
+    from stoker.cli.evaluate import targets
 
     try:
-        return subject.find(serve, base_url, model, key_env, False, config, state)
+        return targets.find(serve, base_url, model, key_env, False, config, state)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
@@ -95,16 +95,16 @@ def measure(found: Found, wanted: Options, tell: Tell) -> Run:
     """Raises UsageError for a wording that there is not."""
     import asyncio
 
-    from stoker.cli.evaluate.machine import facts
-    from stoker.measure.artifacts import artifact
-    from stoker.measure.gates import preflight as measured
+    from stoker.cli.evaluate.this_machine import facts
+    from stoker.measure.artifacts import result_file
+    from stoker.measure.preflight import run as measured
 
     server, machine = found.servers[0], facts()
     try:
         run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
-    run.machine = artifact.raws(machine)
+    run.machine = result_file.raws(machine)
     return run
 
 

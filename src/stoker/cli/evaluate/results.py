@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.run import Number, Run
-    from stoker.measure.artifacts.side_by_side import Comparison, Row
+    from stoker.measure.comparison.runs import Comparison, Row
     from stoker.measure.statistics.stats import Interval
     from stoker.store.results import Entry, Results
 
@@ -146,8 +146,8 @@ def compare(
 ) -> None:
     """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
     differs is named."""
-    from stoker.measure.artifacts.side_by_side import chief
-    from stoker.measure.artifacts.side_by_side import compare as compared
+    from stoker.measure.comparison.runs import chief
+    from stoker.measure.comparison.runs import compare as compared
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)

@@ -11,17 +11,18 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
-from stoker.cli.evaluate.drifting import feed
+from stoker.cli.evaluate.drift_alarm import feed
+from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stoker.cli.evaluate.known import Known
+    from stoker.cli.evaluate.running_serve import Known
     from stoker.domain.run import Run
-    from stoker.measure.load.soak import Decoded, Record
-    from stoker.measure.requests.talk import Talk
-    from stoker.measure.suites.canary import Anomaly
+    from stoker.measure.canary.canary import Anomaly
+    from stoker.measure.requests.client import Talk
+    from stoker.measure.soak.soak import Decoded, Record
 
 
 def soak(
@@ -36,13 +37,13 @@ def soak(
     json: options.Json = False,
 ) -> None:
     """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps what there is; --resume goes on."""
-    from stoker.cli.evaluate import known
-    from stoker.measure.load.lock import sole
+    from stoker.cli.evaluate import running_serve
+    from stoker.measure.lock import sole
 
     span = options.duration(length, "--for") or 0.0, options.duration(every, "--every") or 0.0
     if min(span) <= 0:
         raise UsageError("--for and --every must be longer than nothing")
-    found = known.find(serve, config, state)
+    found = running_serve.find(serve, config, state)
     path = found.state / "soak" / f"{found.serve.name}.json"
     with sole(found.state, found.lock, f"a soak of {found.serve.name}"):
         record = _resumed(path, found) if resume else _begun(path, found, *span, concurrency, tokens)
@@ -53,13 +54,13 @@ def soak(
 def _begun(path: Path, found: Known, length: float, every: float, concurrency: int, tokens: int) -> Record:
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
 
-    from stoker.cli.evaluate import told
+    from stoker.cli.evaluate import interruptible
     from stoker.domain.run import Kind
-    from stoker.measure.artifacts import artifact
-    from stoker.measure.load.soak import Record
-    from stoker.measure.requests.talk import Talk
-    from stoker.measure.suites import canary
-    from stoker.measure.suites.canary_set import digest, questions
+    from stoker.measure.artifacts import result_file
+    from stoker.measure.canary import canary
+    from stoker.measure.canary.questions import digest, questions
+    from stoker.measure.requests.client import Talk
+    from stoker.measure.soak.soak import Record
 
     if path.exists():
         terminal.note(f"stoker: a soak that broke off is given up; {path} had it (--resume would have gone on)")
@@ -79,13 +80,13 @@ def _begun(path: Path, found: Known, length: float, every: float, concurrency: i
             finally:
                 talk.close()
 
-        kept = told.run(recorded())
+        kept = interruptible.run(recorded())
     if any(one.seen.failure for one in kept.kept):
         raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
     began = time.time()
-    run_id = artifact.new_id(Kind.SOAK, found.serve.name, began)
+    run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
     return Record(
-        run_id, found.serve.name, began, every, length, concurrency, tokens, artifact.raw(kept), reference, same,
+        run_id, found.serve.name, began, every, length, concurrency, tokens, result_file.raw(kept), reference, same,
         found.subject.fingerprint, found.engine() or "",
     )  # fmt: skip
 
@@ -94,7 +95,7 @@ def _resumed(path: Path, found: Known) -> Record:
     import msgspec
 
     from stoker.measure.artifacts.fingerprint import difference
-    from stoker.measure.load.soak import Record
+    from stoker.measure.soak.soak import Record
 
     try:
         record = msgspec.json.decode(path.read_bytes(), type=Record)
@@ -115,9 +116,9 @@ class _Work:
     def __init__(self, found: Known, record: Record, talk: Talk) -> None:
         import msgspec
 
-        from stoker.measure.load.decode import Decoding
-        from stoker.measure.suites.canary import Asker, Baseline
-        from stoker.measure.suites.canary_set import questions
+        from stoker.measure.canary.canary import Asker, Baseline
+        from stoker.measure.canary.questions import questions
+        from stoker.measure.soak.decode import Decoding
 
         self._found = found
         self._chosen = questions(found.subject.fingerprint.parts.get("model", ""))
@@ -129,7 +130,7 @@ class _Work:
     async def canary(self) -> tuple[int, list[Anomaly]]:
         import asyncio
 
-        from stoker.measure.suites import canary
+        from stoker.measure.canary import canary
 
         checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
         mismatched = {anomaly.name for anomaly in checked.anomalies}
@@ -148,13 +149,13 @@ class _Work:
 def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
     """Until it is over, or broken off: then the state file stays."""
 
-    from stoker.cli.evaluate import told
-    from stoker.cli.evaluate.kept import keep, made
-    from stoker.cli.evaluate.known import typed
+    from stoker.cli.evaluate import interruptible
+    from stoker.cli.evaluate.running_serve import typed
+    from stoker.cli.evaluate.save_run import keep, made
     from stoker.domain.run import Kind
-    from stoker.measure.load import soak as measure
-    from stoker.measure.load.soak import Soak, SystemTimes
-    from stoker.measure.requests.talk import Talk
+    from stoker.measure.requests.client import Talk
+    from stoker.measure.soak import soak as measure
+    from stoker.measure.soak.soak import Soak, SystemTimes
 
     async def work() -> None:
         talk = Talk(found.target)
@@ -165,7 +166,7 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
             talk.close()
 
     try:
-        told.run(work())
+        interruptible.run(work())
     except KeyboardInterrupt:
         again = f"{typed('eval soak', record.serve, found.place)} --resume"
         terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
@@ -191,14 +192,12 @@ def _writer(path: Path) -> Callable[[Record], None]:
     """A disk that is full stops no soak: what is in memory goes into the run at its end."""
     import msgspec
 
-    from stoker.measure.artifacts import artifact
-
     is_ailing = False
 
     def write(record: Record) -> None:
         nonlocal is_ailing
         try:
-            artifact.write(path, msgspec.json.encode(record))
+            atomic.write(path, msgspec.json.encode(record), make_parents=True)
             is_ailing = False
         except OSError as error:
             if not is_ailing:
@@ -210,9 +209,9 @@ def _writer(path: Path) -> Callable[[Record], None]:
 
 
 def _show(run: Run, record: Record, json: bool) -> None:
-    from stoker.cli.evaluate.kept import document
+    from stoker.cli.evaluate.save_run import document
     from stoker.domain.run import Outcome
-    from stoker.measure.load.soak import summary, timeline
+    from stoker.measure.soak.soak import summary, timeline
 
     if json:
         terminal.emit({**_dict(document(run)), "timeline": timeline(record)})

@@ -14,10 +14,10 @@ from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.cli.evaluate.variants import Load
+    from stoker.cli.evaluate.sweep_variant import Load
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
-    from stoker.measure.load.sweep import Goal, Row
+    from stoker.measure.trials.sweep import Goal, Row
 
 _MOST_CLIENTS = 64
 _SEEN = 80
@@ -25,7 +25,7 @@ _SEEN = 80
 
 def keys(incomplete: str) -> list[str]:
     """What may vary."""
-    from stoker.measure.load.sweep import KEYS
+    from stoker.measure.trials.sweep import KEYS
 
     return [f"{key}=" for key in KEYS if key.startswith(incomplete)]
 
@@ -59,18 +59,18 @@ def sweep(
 
     Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
     """
-    from stoker.cli.evaluate import borrowed, told
+    from stoker.cli.evaluate import interruptible, slot_takeover
     from stoker.cli.evaluate.context import serve_there
-    from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.cli.evaluate.variants import Load
-    from stoker.measure.load.lock import sole
+    from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
+    from stoker.cli.evaluate.sweep_variant import Load
+    from stoker.measure.lock import sole
 
     place = find_place(config, state)
     if place.settings is None:
         raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
     aim = _goal(goal)
     chosen = serve_there(place, place.settings, serve)
-    mark = _fingerprint(place, chosen.name)
+    mark = configured_fingerprint(place, chosen.name)
     run, rows = _resumed(place, resume, chosen, mark, vary) if resume else _begun(place, chosen, mark, vary)
     clients = concurrency or _clients(run, chosen, rows)
     load = Load(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
@@ -78,7 +78,7 @@ def sweep(
         _list(rows, json)
         return
     engine = OwnEngine(chosen, place.logs / f"sweep-{chosen.name}.log", 1)
-    found = borrowed.tenants(place, chosen)
+    found = slot_takeover.tenants(place, chosen)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * seconds + 15))
     terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
@@ -88,15 +88,15 @@ def sweep(
     with sole(place.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
         _keep(run, rows, aim, load, place.state)
         try:
-            with borrowed.borrowed(place, found):
-                told.run(_variants(run, rows, chosen, engine, load, aim, place.state))
+            with slot_takeover.borrowed(place, found):
+                interruptible.run(_variants(run, rows, chosen, engine, load, aim, place.state))
         except KeyboardInterrupt:
             is_interrupted = True
     path = _keep(run, rows, aim, load, place.state)
     _show(run, rows, aim, json)
     terminal.note(f"kept: {path}")
     if is_interrupted:
-        from stoker.cli.evaluate.known import typed
+        from stoker.cli.evaluate.running_serve import typed
 
         terminal.note(f"broken off; go on with: {typed('eval sweep', chosen.name, place)} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
@@ -107,19 +107,19 @@ async def _variants(
     run: Run, rows: list[Row], serve: Serve, engine: OwnEngine, load: Load, goal: Goal, state: Path
 ) -> None:
     """Each that is not over; what became of it is on disk before the next one begins."""
-    from stoker.cli.evaluate import variants
+    from stoker.cli.evaluate import sweep_variant
 
     for number, row in enumerate(rows, 1):
         if row.is_over:
             continue
         terminal.note(f"{number} of {len(rows)}: {row.name}")
-        await variants.run(row, serve, engine, load, run.subject)
+        await sweep_variant.run(row, serve, engine, load, run.subject)
         terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
         _keep(run, rows, goal, load, state)
 
 
 def _goal(text: str) -> Goal:
-    from stoker.measure.load.sweep import Goal
+    from stoker.measure.trials.sweep import Goal
 
     try:
         return Goal(text)
@@ -129,9 +129,9 @@ def _goal(text: str) -> Goal:
 
 def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Row]]:
     """Raises UsageError of a `--vary` that cannot be."""
-    from stoker.cli.evaluate.kept import made
+    from stoker.cli.evaluate.save_run import made
     from stoker.domain.run import Kind, Outcome, Subject
-    from stoker.measure.load import sweep
+    from stoker.measure.trials import sweep
 
     try:
         varied = sweep.variations(vary or [])
@@ -147,13 +147,13 @@ def _resumed(place: Place, name: str, serve: Serve, mark: Fingerprint, vary: lis
     """Raises UsageError for a file that is no sweep of this serve, Refused if the serve is another one by now."""
     import msgspec
 
-    from stoker.measure.artifacts import artifact
+    from stoker.measure.artifacts import result_file
     from stoker.measure.artifacts.fingerprint import difference
-    from stoker.measure.load import sweep
+    from stoker.measure.trials import sweep
 
     if vary:
         raise UsageError("--resume goes on with the variants of its file: leave --vary out")
-    run = artifact.load(artifact.find(name, artifact.results_of(place.state)))
+    run = result_file.load(result_file.find(name, result_file.results_of(place.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
         raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, and no sweep of {serve.name}")
     changed = difference(run.subject.fingerprint, mark)
@@ -171,31 +171,22 @@ def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
     return min(_MOST_CLIENTS, max(int(row.variant.get("parallel", serve.parallel)) for row in rows))
 
 
-def _fingerprint(place: Place, name: str) -> Fingerprint:
-    """Of the serve as it is configured."""
-    from stoker.measure.artifacts import fingerprint as marks
-    from stoker.quality.identify import packages
-
-    serve = place.serve(name)
-    return marks.fingerprint(serve, marks.Told(), marks.Digests(place.state).of(marks.files(serve)), packages(serve))
-
-
 def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
     """Written whole or not at all."""
-    from stoker.cli.evaluate.kept import keep
-    from stoker.measure.artifacts import artifact
-    from stoker.measure.load import sweep
+    from stoker.cli.evaluate.save_run import keep
+    from stoker.measure.artifacts import result_file
+    from stoker.measure.trials import sweep
 
     leader = sweep.best(rows, goal)
     run.findings, run.outcome = sweep.findings(rows), sweep.outcome_of(rows)
     run.numbers = {} if leader is None else dict(leader.numbers)
     run.numbers |= {"variants": len(rows), "variants.failed": sum(row.outcome == "failed" for row in rows)}
-    run.settings |= artifact.raws(
+    run.settings |= result_file.raws(
         {"goal": goal.value, "best": None if leader is None else leader.variant, "clients": load.clients,
          "seconds": load.seconds, "limit": load.limit}
     )  # fmt: skip
     run.seconds = round(time.time() - run.at, 3)
-    run.raw = artifact.raw(rows)
+    run.raw = result_file.raw(rows)
     return keep(run, state)
 
 
@@ -211,8 +202,8 @@ def _list(rows: list[Row], json: bool) -> None:
 def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
     import msgspec
 
-    from stoker.cli.evaluate.shown import milliseconds, rate
-    from stoker.measure.load import sweep
+    from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
+    from stoker.measure.trials import sweep
 
     leader, aim = sweep.best(rows, goal), sweep.AIMS[goal]
     if json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -12,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.disk.split_gguf import parse_part
+
 GGUF_MAGIC = b"GGUF"
 DEPTH = 6
 """Directories below a place that are looked into: a model hub's cache needs five."""
 PATIENCE = 3.0
 """Seconds that all places together may take."""
-_SHARD = re.compile(r"-(\d{5})-of-\d{5}\.gguf$", re.IGNORECASE)
 _PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _LARGE_BAR = 2 * 2**30
 
@@ -159,8 +159,8 @@ def _walk(folder: Path, depth: int, is_late: Callable[[], bool]) -> Iterator[Pat
 
 
 def _is_model(path: Path) -> bool:
-    shard = _SHARD.search(path.name)
-    if (shard and shard.group(1) != "00001") or "mmproj" in path.name.lower():
+    part = parse_part(path.name.lower())
+    if (part is not None and part.number != 1) or "mmproj" in path.name.lower():
         return False
     # A path with control characters or undecodable bytes cannot stand in a configuration.
     return str(path.absolute()).isprintable() and has_magic(path)

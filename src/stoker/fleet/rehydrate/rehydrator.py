@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from stoker.disk.split_gguf import model_files
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
 from stoker.fleet.rehydrate.fetch import Fetcher, Tell, Wanted, mismatch, tool_missing
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, is_file, of_file, of_folder, parse
-from stoker.fleet.rehydrate.verify import Hashes
-from stoker.fleet.weights.parts import parts
 
 
 def missing(serve: Serve) -> list[str]:
@@ -26,7 +26,7 @@ def missing(serve: Serve) -> list[str]:
     if not os.path.isabs(model):
         return []
     if is_file(model):
-        return [path for path in parts(model) if not os.path.exists(path)]
+        return [path for path in model_files(model) if not os.path.exists(path)]
     if os.path.isfile(model):
         return []
     if not os.path.isdir(model) or not os.listdir(model):
@@ -41,7 +41,7 @@ class Rehydrator:
     def __init__(
         self, state: str, environment: Mapping[str, str] = os.environ, free: Callable[[Path], int] | None = None
     ) -> None:
-        self._hashes = Hashes(Path(state) / "hashes.json")
+        self._hashes = FileHasher(Path(state))
         self._fetcher = Fetcher(self._hashes, environment, *((free,) if free else ()))
 
     def problems(self, serve: Serve) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import quote, urlsplit
 
-from stoker.fleet.weights.parts import part
+from stoker.disk.split_gguf import parse_part
 
 _FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
@@ -165,7 +165,7 @@ def of_file(source: Source, model: str, wanted: str) -> Source:
         return replace(source, path=source.path + name)
     if wanted == model:  # 2
         return source
-    mine, its = part(wanted), part(source.path)
+    mine, its = parse_part(wanted), parse_part(source.path)
     if mine is None or its is None or mine.count != its.count:
         raise ValueError(
             f"`source` {source} is one file, and {name} is another: name the first part, or the folder with a / at its "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
+from stoker.disk.split_gguf import GgufPart, model_files, parse_part
 from stoker.fleet.rehydrate.sources import Kind, Source, is_file, of_file, of_folder
-from stoker.fleet.weights.parts import Part, part, parts
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
@@ -49,7 +49,7 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
     if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
         called = _checked(_file_name(name, own))
         beside = PurePosixPath(called).parent
-        files = [str(PurePosixPath(each).relative_to(beside)) for each in parts(called)]
+        files = [str(PurePosixPath(each).relative_to(beside)) for each in model_files(called)]
         first = files[0]
         items = tuple(Item(each, of_file(source, first, each)) for each in files)
         theirs = {unquote(item.source.name): item.name for item in items}
@@ -72,19 +72,19 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
 
 def _file_name(name: str | None, own: str) -> str:
     """With the ending, and the number of the first part, that it has at its source."""
-    split = part(own)
+    split = parse_part(own)
     if split is not None and split.number != 1:
         raise ValueError(f"{own} is part {split.number} of {split.count}: name the first one, {_first(split)}")
     if name is None:
         return own
     ending = PurePosixPath(own).suffix if is_file(own) else PurePosixPath(name).suffix
     if split is not None:
-        given = part(name)
+        given = parse_part(name)
         return str(replace(split, stem=given.stem if given else name.removesuffix(".gguf")))
     return name if name.endswith(ending) else name + ending
 
 
-def _first(split: Part) -> Part:
+def _first(split: GgufPart) -> GgufPart:
     return replace(split, number=1)
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.fleet.rehydrate import drafts
 from stoker.fleet.rehydrate.fetch import Fetcher, Found, Progress, Wanted, mismatch
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import Kind
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import Hashes
 from stoker.fleet.stage import vault as vaults
-from stoker.fleet.stage.box import Box, Note, StageRefused
-from stoker.fleet.stage.decide import Answer, Decision, Sight, decide, over_quota
+from stoker.fleet.stage.decision import Answer, Decision, Sight, decide, over_quota
 from stoker.fleet.stage.orders import Item, Order
+from stoker.fleet.stage.staging_area import Box, Note, StageRefused
 
 _SPARE = 2**30
 """Bytes of the disk that staging leaves to those who serve; of a small one a hundredth."""
@@ -84,7 +84,7 @@ class Stager:
         room: Callable[[Path], int] = room,
     ) -> None:
         self._vault, self._quota, self._room = vault, quota, room
-        self._hashes = Hashes(state / "hashes.json")
+        self._hashes = FileHasher(state)
         self._fetcher = Fetcher(self._hashes, environment, keeps=True)
 
     async def plan(self, order: Order) -> Plan:
@@ -202,7 +202,7 @@ class Stager:
     def _arrive(self, order: Order, content: _Content) -> None:
         """It gets its name. Blocks for a moment: it is on disk already."""
         files = content.files()
-        digests = {name: self._hashes.remembered(path) for name, path in files.items()}
+        digests = {name: self._hashes.cached(path) for name, path in files.items()}
         model = self._model(order)
         model.parent.mkdir(parents=True, exist_ok=True)
         if order.is_folder:

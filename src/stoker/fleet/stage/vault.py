@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.disk.split_gguf import model_files, parse_part
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.sources import is_file
-from stoker.fleet.stage.box import FOLDER, Box, StageRefused
-from stoker.fleet.weights.parts import part, parts
+from stoker.fleet.stage.staging_area import FOLDER, Box, StageRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +115,13 @@ def _below(directory: Path, vault: Path) -> Iterator[Model]:
         if entry.is_dir():
             yield from _below(path, vault)
         elif is_file(entry.name) and _is_first(path):
-            wanted = [Path(each) for each in parts(str(path))]
+            wanted = [Path(each) for each in model_files(str(path))]
             there = tuple(each for each in wanted if each.exists())
             yield Model(str(path.relative_to(vault)), path, there, len(wanted) - len(there))
 
 
 def _is_first(path: Path) -> bool:
-    found = part(str(path))
+    found = parse_part(str(path))
     return found is None or found.number == 1
 
 

@@ -1,6 +1,5 @@
-"""What was measured, kept as files.
+"""What was measured, stored as files.
 
-artifact      a run as a file: whole and private, or not there at all
-fingerprint   what was measured, in parts that can be read    machine  where it was measured
-side_by_side  two runs of any kind, every number
+result_file  a run as a file: complete and private, or absent
+fingerprint  what was measured, in readable parts        machine  where it was measured
 """

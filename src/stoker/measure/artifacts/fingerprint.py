@@ -1,4 +1,4 @@
-"""What was measured, in parts that can be read: so that a difference names itself. Pure, but for `Digests`.
+"""What was measured, in parts that can be read: so that a difference names itself.
 
 identity    model, revision, quantisation, template, sampling
 execution   everything else that may change what comes out, or how fast
@@ -8,7 +8,6 @@ A part that is not known is left out, and never taken for equal.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -18,9 +17,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stoker.disk.split_gguf import parse_part
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
-from stoker.measure.artifacts import artifact
 
 IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(
@@ -85,7 +84,7 @@ def files(serve: Serve) -> list[Path]:
     found = []
     model = Path(serve.model) if serve.model.startswith("/") else None
     if model is not None and model.is_file():
-        found = [part for part in _parts(model) if part.is_file()]
+        found = [path for path in map(Path, _model_files(model)) if path.is_file()]
     elif model is not None and model.is_dir():
         kept = ("*.safetensors", "*.json", "*.jinja", "*.bin", "*.model", "*.gguf")
         found = sorted({path for pattern in kept for path in model.glob(pattern) if path.is_file()})
@@ -93,38 +92,6 @@ def files(serve: Serve) -> list[Path]:
     if template is not None and os.path.isfile(os.path.join(serve.directory, template)):
         found.append(Path(os.path.join(serve.directory, template)))
     return found
-
-
-class Digests:
-    """The sha256 of files, remembered in STATE by path, size and time of change: weights are hashed once."""
-
-    def __init__(self, state: Path) -> None:
-        self._path = state / "digests.json"
-        try:
-            self._known: dict[str, list[Any]] = dict(json.loads(self._path.read_bytes()))
-        except (OSError, ValueError, TypeError):
-            self._known = {}  # it only saves time
-
-    def of(self, paths: Sequence[Path]) -> dict[str, str]:
-        """Those that can be read. A second per gigabyte or so that was not hashed before."""
-        found, is_new = {}, False
-        for path in paths:
-            try:
-                about = path.stat()
-                mark = [about.st_size, about.st_mtime_ns, about.st_ino]
-                kept = self._known.get(str(path))
-                if not (isinstance(kept, list) and kept[:3] == mark and len(kept) == 4):
-                    with path.open("rb") as file:
-                        kept = [*mark, hashlib.file_digest(file, "sha256").hexdigest()]
-                    self._known[str(path)] = kept
-                    is_new = True
-            except OSError:
-                continue  # what cannot be read is not known
-            found[str(path)] = str(kept[3])
-        if is_new:
-            with contextlib.suppress(OSError):  # next time it is hashed again
-                artifact.write(self._path, json.dumps(self._known, indent=1).encode())
-        return found
 
 
 # -- identity ------------------------------------------------------------------------------------------------------
@@ -179,13 +146,9 @@ def _is_template(serve: Serve, path: Path) -> bool:
     return given is not None and str(path) == os.path.join(serve.directory, given)
 
 
-def _parts(model: Path) -> list[Path]:
-    """The other parts of a split GGUF file, too."""
-    found = re.search(r"-\d{5}-of-(\d{5})\.gguf$", model.name)
-    if found is None:
-        return [model]
-    stem = model.name[: found.start()]
-    return [model.with_name(f"{stem}-{n:05d}-of-{found[1]}.gguf") for n in range(1, int(found[1]) + 1)]
+def _model_files(model: Path) -> list[str]:
+    part = parse_part(str(model))
+    return [str(model)] if part is None else part.siblings()
 
 
 # -- execution -----------------------------------------------------------------------------------------------------

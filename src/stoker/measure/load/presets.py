@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from stoker.measure.load.generator import Length
 from stoker.measure.load.ladder import TOP
-from stoker.measure.load.load import Length
 from stoker.measure.load.prompts import Mode
 from stoker.measure.load.replay import Arrival
 

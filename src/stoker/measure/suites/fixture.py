@@ -14,8 +14,8 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
-from stoker.measure.suites import canary_set
-from stoker.measure.suites.check import All, Check, Number
+from stoker.measure.canary import questions
+from stoker.measure.suites.check_kinds import All, Check, Number
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Of ids."""
@@ -64,7 +64,7 @@ def every() -> list[Fixture]:
 
 def wording(model: str) -> str:
     """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
-    return TINY if model in canary_set.TINY else ASSISTANT
+    return TINY if model in questions.TINY else ASSISTANT
 
 
 def read(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:

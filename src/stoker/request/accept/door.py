@@ -95,6 +95,11 @@ class Door:
         """Hosts as they were spelt when they were let in: the usual ones are looked up, not taken apart again."""
 
     @property
+    def remembered(self) -> int:
+        """Spellings of hosts that are remembered: MAX_WELCOME at most."""
+        return len(self._welcome)
+
+    @property
     def asks_for_keys(self) -> bool:
         return self._asks
 

@@ -116,6 +116,11 @@ class StreamReader:
         return self._look(data)
 
     @property
+    def held(self) -> int:
+        """Bytes of a frame that has not ended yet."""
+        return len(self._partial)
+
+    @property
     def is_encoded(self) -> bool:
         """The stream is compressed: nothing of ours can be put between its bytes."""
         return self._inflate is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 
 from stoker.domain.errors import ClientError
+from stoker.domain.nearest import nearest
 from stoker.domain.serve import Serve
 
 
@@ -24,8 +24,8 @@ class Names:
         if serve is not None and may_use(serve):
             return serve
         known = [name for name, s in self._by_name.items() if may_use(s)]
-        near = difflib.get_close_matches(model[:100], known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "GET /v1/models lists the names"
+        near = nearest(model, known)
+        hint = f"did you mean {near!r}?" if near else "GET /v1/models lists the names"
         text = f"no model is named {model[:100]!r}; {hint}"
         raise ClientError(text, code="unknown_model", status=404, param="model")
 

@@ -20,7 +20,7 @@ from stoker.request.translate.translate import PATHS, Written, read_prompt, writ
 from stoker.testing.script import ask
 from stoker.testing.script.record import Recorded
 from stoker.testing.script.script import Script
-from stoker.testing.strict.gate import refusal
+from stoker.testing.strict.strictness import refusal
 
 BODIES = {path.stem: json.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.json"))}
 SIGNER = Signer((b"k" * 32,))

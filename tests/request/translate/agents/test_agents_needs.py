@@ -18,7 +18,7 @@ from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
 from stoker.testing.script import ask
 from stoker.testing.script.record import Recorded
 from stoker.testing.script.script import Script
-from stoker.testing.strict.gate import refusal
+from stoker.testing.strict.strictness import refusal
 
 SIGNER = Signer((b"k" * 32,))
 HELLO = [{"role": "user", "content": "hi"}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from translation_worlds import OWN, SHORT
+from tests.request.translate.properties.translation_worlds import OWN, SHORT
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from going_through import SIGNER
 from hypothesis import strategies as st
-from translation_worlds import OBJECTS, SAYINGS
+from tests.request.translate.properties.going_through import SIGNER
+from tests.request.translate.properties.translation_worlds import OBJECTS, SAYINGS
 
 Document = dict[str, Any]
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(12)).decode()

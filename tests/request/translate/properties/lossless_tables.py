@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sdk_fields import Table
+from tests.request.translate.properties.sdk_fields import Table
 
 _SERVER = "lost:server_tools"
 _FOREIGN = "lost:foreign_block"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sdk_folds import sse
+from tests.request.translate.properties.sdk_folds import sse
 
 from stoker.domain.dialect import Dialect
 

@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from going_through import CLIENTS, through, translator
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from sdk_folds import Folds, Plain, partly, sse
-from stream_grammars import GRAMMARS
-from translation_worlds import OWN, SEEDS, SHORT, UPSTREAMS, World, cut, worlds
+from tests.request.translate.properties.going_through import CLIENTS, through, translator
+from tests.request.translate.properties.sdk_folds import Folds, Plain, partly, sse
+from tests.request.translate.properties.stream_grammars import GRAMMARS
+from tests.request.translate.properties.translation_worlds import OWN, SEEDS, SHORT, UPSTREAMS, World, cut, worlds
 
 from stoker.domain.answer import Answer, Stop
 from stoker.domain.dialect import Dialect

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 from bench.translation_fuzz import SEEDS
-from going_through import CLIENTS, SIGNER, through, translator
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from stream_grammars import GRAMMARS
-from translation_worlds import SEEDS as DRAWN
-from translation_worlds import UPSTREAMS, World, cut, worlds
+from tests.request.translate.properties.going_through import CLIENTS, SIGNER, through, translator
+from tests.request.translate.properties.stream_grammars import GRAMMARS
+from tests.request.translate.properties.translation_worlds import SEEDS as DRAWN
+from tests.request.translate.properties.translation_worlds import UPSTREAMS, World, cut, worlds
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError

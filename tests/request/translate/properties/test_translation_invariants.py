@@ -7,11 +7,19 @@ from random import Random
 from typing import Any
 
 import pytest
-from going_through import CLIENTS, through, translator
 from hypothesis import HealthCheck, Phase, given, settings
-from sdk_folds import partly
-from stream_grammars import GRAMMARS
-from translation_worlds import RENDERERS, SAYINGS, SEEDS, UPSTREAMS, World, cut, worlds
+from tests.request.translate.properties.going_through import CLIENTS, through, translator
+from tests.request.translate.properties.sdk_folds import partly
+from tests.request.translate.properties.stream_grammars import GRAMMARS
+from tests.request.translate.properties.translation_worlds import (
+    RENDERERS,
+    SAYINGS,
+    SEEDS,
+    UPSTREAMS,
+    World,
+    cut,
+    worlds,
+)
 
 from stoker.domain.answer import Answer, Stop, Tokens
 from stoker.domain.dialect import Dialect

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from bench.translation_scaling import SIZE, frames
-from going_through import CLIENTS, through, translator
-from stream_grammars import GRAMMARS
-from translation_worlds import UPSTREAMS
+from tests.request.translate.properties.going_through import CLIENTS, through, translator
+from tests.request.translate.properties.stream_grammars import GRAMMARS
+from tests.request.translate.properties.translation_worlds import UPSTREAMS
 
 from stoker.domain.dialect import Dialect
 

@@ -9,15 +9,15 @@ import json
 from collections import Counter
 from typing import Any, NamedTuple
 
-import lossless_requests as requests
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from going_through import SIGNER
 from hypothesis import HealthCheck, Phase, given, settings
-from lossless_tables import CHAT, MESSAGES, RESPONSES
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-from sdk_fields import Field, Schema
+from tests.request.translate.properties import lossless_requests as requests
+from tests.request.translate.properties.going_through import SIGNER
+from tests.request.translate.properties.lossless_tables import CHAT, MESSAGES, RESPONSES
+from tests.request.translate.properties.sdk_fields import Field, Schema
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError

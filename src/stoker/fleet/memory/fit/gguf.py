@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from stoker.disk.split_gguf import model_files
 from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
-from stoker.fleet.weights.parts import parts
 
 HEADER_LIMIT = 256 * 2**20
 MOST_KEYS, MOST_TENSORS, MOST_PARTS = 65_536, 262_144, 1024
@@ -49,7 +49,7 @@ class Header:
 
 def read(path: str) -> Shape:
     """The shape of a model from its header, parts included. Raises UnreadableModel."""
-    headers = [read_header(part) for part in parts(path)[:MOST_PARTS]]
+    headers = [read_header(part) for part in model_files(path)[:MOST_PARTS]]
     tensors = [tensor for header in headers for tensor in header.tensors]
     facts = headers[0].facts
     architecture = facts.get("general.architecture")

@@ -135,7 +135,7 @@ class Balance:
         if text:
             self._escaped = False
         while at < len(text):
-            found = (_IN_STRING if self._in_string else _OUTSIDE).search(text, at)
+            found = (INSIDE_STRING if self._in_string else OUTSIDE_STRING).search(text, at)
             if found is None:
                 break
             at = found.end()
@@ -153,5 +153,5 @@ class Balance:
         return self._seen and self._depth <= 0 and not self._in_string
 
 
-_IN_STRING = re.compile(r'["\\]')
-_OUTSIDE = re.compile(r'["{}\[\]]')
+INSIDE_STRING = re.compile(r'["\\]')
+OUTSIDE_STRING = re.compile(r'["{}\[\]]')

@@ -1,0 +1,311 @@
+"""What a gate needs measured of one running serve, measured; and what cannot be known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli.console import terminal
+from stoker.cli.console.failure import UsageError
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.targets import Found
+    from stoker.domain.access import Settings
+    from stoker.domain.gate import Condition, Gate
+    from stoker.domain.run import Kind, Run
+
+_OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
+"""Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
+_NAMES = {"bootstrap": "suites"}
+_LOOKED_AT = 20
+"""Results of one kind that are looked through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """One serve, one gate, and what the configuration says of both."""
+
+    found: Known
+    gate: Gate
+    classes: tuple[str, ...]
+    suites: Path | None
+    unknown_ok: bool
+    fixtures: Mapping[str, int]
+    """How many there are of each class."""
+
+    @property
+    def unknown_identity(self) -> list[str]:
+        """Parts of its identity that nobody knows."""
+        from stoker.measure.artifacts.fingerprint import IDENTITY
+
+        mark = self.found.subject.fingerprint
+        return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
+
+    def command(self, *options: str) -> str:
+        from stoker.cli.evaluate.running_serve import typed
+
+        return " ".join((typed("gate", self.found.serve.name, self.found.place), "--gate", self.gate.name, *options))
+
+    def proposals(self, alias: str | None) -> dict[str, str]:
+        """Of classes that there are questions for."""
+        from stoker.measure.gate import measurements
+
+        settings = self.found.place.settings
+        if settings is None:
+            return {}
+        serves = {self.found.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
+        used = measurements.classes_of(settings.router, serves)
+        return measurements.proposals(self.gate, {name: why for name, why in used.items() if name in self.fixtures})
+
+
+def judging_of(found: Known, alias: str | None, name: str | None, suites: Path | None, unknown_ok: bool) -> Judging:
+    """Raises UsageError: no such gate, or conditions that nothing can decide, with the number that it takes."""
+    from stoker.domain.task import CLASSES
+    from stoker.measure.gate import measurements
+    from stoker.measure.suites import fixture
+
+    settings = found.place.settings
+    asked = _gate(settings, alias, name)
+    router = settings.router if settings is not None else None
+    classes = router.known if router is not None else CLASSES
+    fixtures = fixture.sizes(fixture.read(suites, classes) if suites is not None else fixture.shipped())
+    refused = [text for one in asked.conditions if (text := measurements.refusal(one, fixtures, classes))]
+    if refused:
+        raise UsageError(f"gate '{asked.name}' cannot be decided: {'; '.join(refused)}", code="undecidable")
+    return Judging(found, asked, classes, suites, unknown_ok, fixtures)
+
+
+def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind, str]:
+    """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
+    from stoker.measure.canary.canary import Refusal
+    from stoker.measure.gate import judgement
+    from stoker.measure.lock import sole
+
+    found = judging.found
+    told: dict[Kind, str] = {}
+    known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
+    for kind in judgement.missing(judging.gate, known, judging.classes):
+        if kind.value in _OWN_TIME:
+            told[kind] = _own_time("measure it first", kind, found)
+            continue
+        if kind.value == "benchmark" and (why := _by_hand(judging, runs)):
+            told[kind] = why
+        if kind.value == "benchmark" and not _own_steps(judging, known):
+            continue
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: measured now")
+        try:
+            with sole(found.state, found.lock, f"a gate of {found.serve.name}"):
+                runs.insert(0, _measured(kind, judging, known, quiet))
+        except (UsageError, Refusal) as error:
+            told[kind] = error.message
+    return told
+
+
+def _own_steps(judging: Judging, runs: Sequence[Run]) -> list[Condition]:
+    """Conditions that the gate's own benchmark decides, and that nothing answers yet."""
+    from stoker.measure.gate import judgement, measurements
+
+    open_ = judgement.unanswered(judging.gate, runs, judging.classes)
+    return [one for one in open_ if measurements.needs(one) is not None]
+
+
+def _by_hand(judging: Judging, runs: Sequence[Run]) -> str:
+    """The benchmark that some figures take and that a gate does not run; empty: none does."""
+    from stoker.cli.evaluate.running_serve import typed
+    from stoker.measure.gate import judgement, measurements
+
+    for one in judgement.unanswered(judging.gate, runs, judging.classes):
+        if (more := measurements.separate_options(one)) is not None:
+            command = typed("eval benchmark", judging.found.serve.name, judging.found.place)
+            return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
+    return ""
+
+
+def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
+    """Conditions that were measured, or cannot be, and about which this serve does not tell.
+
+    1. a context search of an engine that others start  2. a figure that the benchmark was run for and does not have
+    3. a number of a preflight check that it has, but not of this serve  4. a preflight that found nothing to check
+    """
+    from stoker.domain.run import Outcome
+    from stoker.measure.gate import judgement, measurements
+
+    found = []
+    for one in judging.gate.conditions:
+        kind = measurements.kind_of(one, judging.classes).value
+        run = next((run for run in runs if run.kind.value == kind), None)
+        if kind == "context":
+            is_unknown = run is None and not _is_ours(judging.found)  # 1
+        elif run is None:
+            is_unknown = False
+        elif one.whole is not None:
+            is_unknown = run.outcome is Outcome.NOT_APPLICABLE  # 4
+        elif kind == "benchmark":
+            is_unknown = measurements.needs(one) is not None and not judgement.answers(run, one, judging.classes)  # 2
+        elif kind == "preflight":
+            checks = {finding.name for finding in run.findings} | {"tools", "gates"}
+            name = f"{one.rate}.n" if one.rate else one.metric
+            is_unknown = run.numbers.get(name) is None and one.metric.partition(".")[0] in checks  # 3
+        else:
+            is_unknown = False
+        if is_unknown:
+            found.append(one.text)
+    return found
+
+
+def _is_ours(found: Known) -> bool:
+    """Whether Stoker starts its engine as a process."""
+    return found.serve.driver.value == "process" and found.serve.base_url is None
+
+
+def fix_of(judging: Judging, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
+    from stoker.measure.gate import measurements
+
+    if condition.text in unknown:
+        return f"this serve does not tell it; to have the verdict ignore it: {judging.command('--unknown-ok')}"
+    kind = measurements.kind_of(condition, judging.classes)
+    if kind.value == "benchmark" and measurements.separate_options(condition) is None:
+        return told.get(kind, "") if measurements.needs(condition) is None else judging.command("--again")
+    return told.get(kind) or _own_time("measure it again", kind, judging.found)
+
+
+def about_identity(judging: Judging) -> str:
+    """What the unknown parts of an identity mean for the verdict."""
+    serve, parts = judging.found.serve.name, ", ".join(judging.unknown_identity)
+    if judging.unknown_ok:
+        return (
+            f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
+            "baseline, a soak and a context search that were kept earlier are taken for measurements of it"
+        )
+    return (
+        f"the identity of {serve} is not known ({parts}): what was kept earlier does not count. --unknown-ok takes it "
+        f"for unchanged: {judging.command('--unknown-ok')}"
+    )
+
+
+def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gate:
+    """Raises UsageError that says what there is."""
+    gates = {one.name: one for one in settings.gates} if settings is not None else {}
+    if alias is not None:
+        aliases = {one.name: one for one in settings.aliases} if settings is not None else {}
+        if alias not in aliases:
+            raise UsageError(f"there is no alias '{alias}'; {_there_are(aliases, 'alias')}", code="unknown_alias")
+        if name is None and (name := aliases[alias].gate) is None:
+            raise UsageError(f"alias '{alias}' has no `gate`: give it one, or use --gate NAME", code="no_gate")
+    if name is None:
+        if len(gates) != 1:
+            raise UsageError(f"which gate? --for ALIAS or --gate NAME; {_there_are(gates, 'gate')}")
+        (name,) = gates
+    if name not in gates:
+        raise UsageError(f"there is no gate '{name}'; {_there_are(gates, 'gate')}", code="unknown_gate")
+    return gates[name]
+
+
+def _there_are(names: Iterable[str], what: str) -> str:
+    known = ", ".join(names)
+    return f"there are {known}" if known else f"[{what}.NAME] in the configuration makes one"
+
+
+def usable(judging: Judging, now: float) -> list[Run]:
+    """Measurements of just this serve as it is now, the newest first: of each kind as many as answer the gate.
+
+    What it is not known to be, it may be no longer: then only what a gate does not measure by itself is taken over.
+    """
+    from stoker.measure.gate import judgement
+    from stoker.measure.gate.measurements import kind_of
+    from stoker.store.results import Results
+
+    found, gate = judging.found, judging.gate
+    store = Results(found.state)
+    for sentence in store.sync():
+        terminal.note(f"stoker: {sentence}")
+    mark = found.subject.fingerprint
+    runs: list[Run] = []
+    for kind in dict.fromkeys(kind_of(one, judging.classes) for one in gate.conditions):
+        is_by_hand = kind.value in _OWN_TIME or (kind.value == "benchmark" and _by_hand(judging, []) != "")
+        if judging.unknown_identity and not is_by_hand:
+            continue
+        own: list[Run] = []
+        for entry in store.select(kind, found.serve.name, limit=1000):
+            if entry.is_baseline or not judgement.may_be_of(
+                kind, entry.identity, entry.execution, mark, judging.unknown_ok
+            ):
+                continue
+            own += judgement.usable(
+                [store.load(entry.id)], found.serve.name, mark, gate.max_age, now, judging.unknown_ok
+            )
+            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing(gate, own, judging.classes)):
+                break
+        runs += own
+    return runs
+
+
+def _own_time(what: str, kind: Kind, found: Known) -> str:
+    """What to do and the command; empty for what the gate measures by itself."""
+    from stoker.cli.evaluate.running_serve import typed
+
+    if kind.value not in _OWN_TIME:
+        return ""
+    command, given = _OWN_TIME[kind.value]
+    return f"{what}: {typed(command, found.serve.name, found.place)}{given}"
+
+
+def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> Run:
+    """Raises UsageError with the command that helps."""
+    from stoker.cli.evaluate import canary, preflight, targets
+    from stoker.cli.evaluate import save_run as kept
+
+    found = judging.found
+    if kind.value == "canary":
+        from stoker.measure.canary.questions import questions
+
+        chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        return canary.compared(found, chosen, None, judging.unknown_ok)
+    if kind.value == "bootstrap":
+        return _suites(judging, json)
+    ways = targets.ways(found)
+    if kind.value == "preflight":
+        from stoker.measure.preflight.run import Options
+        from stoker.measure.preflight.run import chosen as gates
+
+        with preflight.live_line(len(gates(())), json) as tell:
+            run = preflight.measure(ways, Options(), tell)
+        if not json:
+            preflight.show(run)
+    else:
+        run = _benchmark(ways, _own_steps(judging, runs), json)
+    kept.keep(run, found.state)
+    return run
+
+
+def _benchmark(ways: Found, conditions: Sequence[Condition], json: bool) -> Run:
+    """The steps that the conditions name, with as many requests as their figures take."""
+    from stoker.cli.evaluate import benchmark, benchmark_tables
+    from stoker.measure.gate import measurements
+    from stoker.measure.load import presets
+
+    wanted = presets.Wanted(quick=True, repeats=1)
+    size = presets.sizes(wanted, ways.context)
+    plan = measurements.plan(conditions, wanted, size)
+    steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
+    terminal.note(f"requests at least: {steps}")
+    (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
+    if not json:
+        benchmark_tables.show([run])
+    return run
+
+
+def _suites(judging: Judging, json: bool) -> Run:
+    """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
+    from stoker.cli.evaluate import whole_suites
+    from stoker.measure.gate.measurements import class_of
+    from stoker.measure.suites.whole_suites import graded_in
+
+    named = (class_of(one, judging.classes) for one in judging.gate.conditions)
+    classes = [name for name in dict.fromkeys(named) if name]
+    fixtures = whole_suites.fixtures_for(judging.found, classes, judging.suites, judging.classes)
+    earlier = whole_suites.earlier(judging.found)
+    return whole_suites.measure(judging.found, fixtures, graded_in(earlier), json)

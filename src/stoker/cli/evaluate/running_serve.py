@@ -1,0 +1,133 @@
+"""The serve that is measured: as it is configured, as it runs, and what the engine says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
+from stoker.cli.console.place import Place, find_place
+from stoker.cli.evaluate.front_door_key import KEY, admission
+from stoker.domain.lease import Target
+from stoker.domain.run import Fingerprint, Subject
+from stoker.domain.serve import Serve
+from stoker.measure.requests.endpoint import Server
+
+if TYPE_CHECKING:
+    from stoker.cli.console.answers import ServeStatus, Status
+
+_UP = ("ready", "held")
+_NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One serve of a running Stoker."""
+
+    place: Place
+    now: ServeStatus
+    """As it was when it was found."""
+    serve: Serve
+    target: Target
+    """The front door, asked for the serve by its own name."""
+    subject: Subject
+
+    @property
+    def state(self) -> Path:
+        return self.place.state
+
+    @property
+    def lock(self) -> str:
+        """What two measurements may not share."""
+        return self.now.slot or self.now.name
+
+    def engine(self) -> str | None:
+        """`process 812`; empty: none runs; None: nobody answers now."""
+        from stoker.domain.errors import StokerError
+
+        try:
+            with self.place.control() as control:
+                now = control.status().serve(self.serve.name)
+        except StokerError:
+            return None
+        if now is None or now.state in ("stopped", "backoff", "failed", "parked"):
+            return ""
+        return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
+
+
+def find(name: str | None, config: str | None, state: str | None) -> Known:
+    """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
+    try:
+        return within(find_place(config, state), name)
+    except NotRunning as error:
+        raise UsageError(error.message, code=error.code) from error
+
+
+def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
+    """A serve that runs here; without a name the only one that does and speaks chat.
+
+    Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
+    NotRunning. `key_env`: the variable that has the key, instead of `admission.KEY`.
+    """
+    with place.control() as control:
+        status = control.status()
+    now = _chosen(name, status)
+    if now.state not in _UP:
+        why = f" (its last error: {now.last_error})" if now.last_error else ""
+        raise UsageError(
+            f"serve '{now.name}' is not running ({now.state}){why}; start it: {typed('serves up', now.name, place)}",
+            code="not_up",
+        )
+    serve, door = configured(place, now), status.frontdoor
+    key = admission(place, door, serve, key_env)
+    target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
+    server = Server("front-door", target)
+    mark = _fingerprint(place.state, serve, target, key.source)
+    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
+    return Known(place, now, serve, target, subject)
+
+
+def typed(command: str, name: str, place: Place) -> str:
+    """`stoker COMMAND NAME`, exactly as it has to be typed here."""
+    source = place.settings.source if place.settings is not None else ""
+    where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(place.state))}"
+    return f"stoker {command} {shlex.quote(name)}{where}"
+
+
+def configured(place: Place, now: ServeStatus) -> Serve:
+    """From the configuration; without one (the demo), what the running Stoker tells."""
+    if place.settings is not None:
+        return place.serve(now.name)
+    return Serve(now.name, now.engine, now.model, now.served_name, slot=now.slot)
+
+
+def _chosen(name: str | None, status: Status) -> ServeStatus:
+    """1. the one that is named  2. the only one that runs and speaks chat  3. the only one that could
+    4. there is no telling
+    """
+    if name is not None:
+        found = status.serve(name)
+        if found is None:
+            raise unknown_serve(name, [one.name for one in status.serves], "the running Stoker")
+        return found  # 1
+    able = [one for one in status.serves if "chat" in one.dialects]
+    meant = [one for one in able if one.state in _UP] or able
+    if len(meant) == 1:
+        return meant[0]  # 2, 3
+    names = ", ".join(one.name for one in meant) or "there is none that speaks chat"
+    raise UsageError(f"which serve? name one of them: {names}")  # 4
+
+
+def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
+    """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
+    from stoker.quality.identify import KeyRejected, identify
+
+    engine = replace(target, base_path=f"{target.base_path}/upstream/{serve.name}")
+    try:
+        return asyncio.run(identify(serve, engine, state))
+    except KeyRejected:
+        text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
+        raise UsageError(text) from None

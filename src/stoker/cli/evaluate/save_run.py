@@ -1,0 +1,74 @@
+"""A finished measurement: into its file, into the index, and onto the terminal if the disk takes neither."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from stoker.cli.console import terminal
+from stoker.domain.errors import StokerError
+from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+
+
+def made(
+    kind: Kind,
+    subject: Subject,
+    began: float,
+    outcome: Outcome,
+    findings: list[Finding],
+    numbers: Mapping[str, Number],
+    settings: dict[str, object],
+    raw: object,
+    run_id: str | None = None,
+) -> Run:
+    """The artifact. `began`: Unix time."""
+    from stoker.cli.evaluate import this_machine
+    from stoker.measure.artifacts import result_file
+
+    return Run(
+        id=run_id or result_file.new_id(kind, subject.serve, began),
+        kind=kind,
+        at=began,
+        seconds=round(max(0.0, time.time() - began), 3),
+        subject=subject,
+        outcome=outcome,
+        findings=findings,
+        numbers=dict(numbers),
+        settings=result_file.raws(settings),
+        machine=result_file.raws(this_machine.facts()),
+        raw=result_file.raw(raw),
+    )
+
+
+def keep(run: Run, state: Path) -> Path:
+    """Write it down. If the disk does not take it, it is printed whole on stderr, and the StokerError says why."""
+    from stoker.measure.artifacts import result_file
+    from stoker.store.results import Results
+
+    try:
+        path = result_file.save(run, result_file.results_of(state))
+    except StokerError:
+        terminal.note(f"stoker: what was measured, since it cannot be kept:\n{_text(run)}")
+        raise
+    try:
+        Results(state).record(run)
+    except StokerError as error:
+        terminal.note(f"stoker: {error.message}; the result itself is in {path}")
+    return path
+
+
+def document(run: Run) -> object:
+    """For --json: everything but the raw part, which is in the file."""
+    import json
+
+    found: dict[str, object] = json.loads(_text(run))
+    found.pop("raw")
+    return found
+
+
+def _text(run: Run) -> str:
+    import msgspec
+
+    encoded: bytes = msgspec.json.encode(run)
+    return encoded.decode()

@@ -1,0 +1,88 @@
+"""A slot that a measurement has for itself: its residents go, nobody comes, and they are back at the end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoker.cli.console import terminal
+from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+
+if TYPE_CHECKING:
+    from stoker.cli.console.place import Place
+    from stoker.domain.serve import Serve
+
+
+class Tenants(NamedTuple):
+    """Who lives where the measurement wants to work."""
+
+    residents: tuple[str, ...]
+    """Serves that run there now."""
+    members: tuple[str, ...]
+    """All serves that may live there."""
+    slot: str
+    """Empty: the serve has none."""
+
+    def announcement(self) -> str:
+        """What happens to them, before it does."""
+        where = f"slot '{self.slot}'" if self.slot else f"serve '{self.members[0]}'"
+        stopped = f"{', '.join(self.residents)} is stopped" if self.residents else "nothing runs there now"
+        back = f"; then {', '.join(self.residents)} is loaded again" if self.residents else ""
+        return (
+            f"{where} is taken for the sweep: {stopped}, and requests to {', '.join(self.members)} are refused (503) "
+            f"until it ends{back}"
+        )
+
+
+def tenants(place: Place, serve: Serve) -> Tenants | None:
+    """None: no Stoker runs here, and nobody is disturbed."""
+    try:
+        with place.control() as control:
+            status = control.status()
+    except NotRunning:
+        return None
+    there = [one for one in status.serves if one.name == serve.name or (serve.slot and one.slot == serve.slot)]
+    return Tenants(
+        tuple(one.name for one in there if not one.is_gone), tuple(one.name for one in there), serve.slot or ""
+    )
+
+
+@contextlib.contextmanager
+def borrowed(place: Place, found: Tenants | None) -> Iterator[None]:
+    """The residents are drained and stopped, and loaded again afterwards, whatever happened in between.
+
+    Raises Refused if they cannot be stopped; what was stopped is loaded again then, too.
+    """
+    if found is None:
+        yield
+        return
+    try:
+        for name in found.members:
+            with place.control() as control:
+                control.drain(name)
+        for name in found.residents:
+            with place.control() as control:
+                control.unload(name)
+        yield
+    finally:
+        _give_back(place, found)
+
+
+def _give_back(place: Place, found: Tenants) -> None:
+    """Never raises for what a running Stoker says: each serve is tried, and what failed is told with the command."""
+    from stoker.cli.evaluate.running_serve import typed
+
+    for name in found.members:
+        try:
+            with place.control() as control:
+                control.undrain(name)
+        except (NotRunning, Refused, Unreadable) as error:
+            terminal.note(f"stoker: {error.message}; let requests in again: {typed('serves undrain', name, place)}")
+    for name in found.residents:
+        try:
+            with place.control() as control:
+                control.switch(name)
+            terminal.note(f"{name} is back")
+        except (NotRunning, Refused, Unreadable) as error:
+            terminal.note(f"stoker: {name} is not back: {error.message}; load it: {typed('serves up', name, place)}")

@@ -1,0 +1,117 @@
+"""One variant of a sweep: started on a port of its own, looked at, measured for a short while, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stoker.domain.errors import UpstreamError
+from stoker.fleet.engines.plan import problems, unsupported
+from stoker.measure.load.benchmark import Bench
+from stoker.measure.load.presets import Plan, Wanted, rung, sizes
+from stoker.measure.load.prompts import Mode, TooShort
+from stoker.measure.load.to_run import run_of
+from stoker.measure.requests.endpoint import Server
+from stoker.measure.trials.context_search import NotStarted, Started
+from stoker.measure.trials.sweep import Failure, Row, applied
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.domain.run import Run, Subject
+    from stoker.domain.serve import Serve
+
+SMOKE = ("model", "echo", "usage")
+"""Gates of the preflight that a variant has to pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What each variant is measured with."""
+
+    clients: int
+    seconds: float
+    limit: float
+    """Seconds that one variant may take, its start not counted."""
+    output: int | None = None
+
+
+async def run(row: Row, serve: Serve, engine: OwnEngine, load: Load, subject: Subject) -> None:
+    """Fill the row in. Raises nothing but on cancel; then nothing of the engine is left and the row is not over.
+
+    1. its engine cannot express it  2. it does not start  3. it takes too long  4. it ends meanwhile
+    5. it answers wrongly  6. requests fail  7. measured
+    """
+    began = time.monotonic()
+    variant = applied(serve, row.variant)
+    if missing := unsupported(variant) or problems(variant):  # 1
+        _fail(row, Failure.UNSUPPORTED, "; ".join(missing), "leave this value out", began)
+        return
+    try:
+        started = await engine.launch(variant)
+    except NotStarted as error:  # 2
+        _fail(row, error.kind or Failure.START_FAILED, error.evidence, error.fix, began)
+        return
+    ready = time.monotonic() - began
+    try:
+        async with asyncio.timeout(load.limit):
+            await _measure(row, started, variant, load, subject)
+    except TimeoutError:  # 3
+        _fail(row, Failure.TIMEOUT, f"not measured within {load.limit:g} s", "give it more with --limit", began)
+    finally:
+        ended = started.failure()
+        await started.stop()
+    if ended is not None and row.outcome != "measured":  # 4
+        _fail(row, ended.kind or Failure.DIED, ended.evidence, ended.fix, began)
+    row.numbers["start_seconds"] = round(ready, 3)
+    row.seconds = round(time.monotonic() - began, 3)
+
+
+async def _measure(row: Row, started: Started, variant: Serve, load: Load, subject: Subject) -> None:
+    from stoker.measure.preflight.run import Options, preflight
+
+    server = Server("direct", started.target)
+    async with asyncio.TaskGroup() as group:  # a preflight ends in order when it is cancelled, and we want to know
+        smoking = group.create_task(preflight(subject, started.target, Options(only=SMOKE)))
+    smoke = smoking.result()
+    wrong = [one for one in smoke.findings if one.outcome.value in ("failed", "interrupted")]
+    if wrong:  # 5
+        _fail(row, Failure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].seen}", wrong[0].fix)
+        return
+    wanted = Wanted(quick=True, repeats=1, seconds=load.seconds, output_tokens=load.output)
+    try:
+        size = sizes(wanted, variant.context)
+        clients = dict.fromkeys((1, load.clients))
+        steps = [rung(wanted, one, *size, Mode.WARM) for one in clients]
+        bench = Bench([server], wanted, Plan(steps, False, 1, 1, False), size)
+        await bench.run()
+    except (UpstreamError, TooShort, ValueError) as error:  # 6
+        _fail(row, Failure.REQUESTS_FAILED, str(error), "look at its log")
+        return
+    _take(row, run_of(bench, "direct", subject, time.time(), 0.0, {}), variant)
+
+
+def _take(row: Row, run: Run, variant: Serve) -> None:
+    """Rates are those of all clients; the time to the first token and the pace of one answer those of one client."""
+    steps = [finding for finding in run.findings if "requests_ok" in finding.numbers]
+    one, all_ = steps[0], steps[-1]
+    if failed := sum(int(step.numbers.get("requests_failed") or 0) for step in steps):  # 6
+        _fail(row, Failure.REQUESTS_FAILED, "; ".join(f"{step.name}: {step.seen}" for step in steps), "look at its log")
+        row.numbers["requests_failed"] = failed
+        return
+    row.numbers = {
+        "context": variant.context, "parallel": variant.parallel, "clients": all_.numbers.get("clients"),
+        "output_rate": all_.numbers.get("output_rate"), "ttft_p50_loaded": all_.numbers.get("ttft_p50"),
+        "ttft_p50": one.numbers.get("ttft_p50"), "decode_rate": one.numbers.get("decode_rate"),
+        "output_rate_single": one.numbers.get("output_rate"),
+        "requests_ok": sum(int(step.numbers.get("requests_ok") or 0) for step in steps),
+    }  # fmt: skip
+    row.outcome, row.failure = "measured", ""  # 7
+    row.seen = f"{row.numbers['requests_ok']} requests answered"
+
+
+def _fail(row: Row, failure: str, seen: str, fix: str, began: float | None = None) -> None:
+    row.outcome, row.failure, row.seen, row.fix = "failed", str(failure), seen, fix
+    if began is not None:
+        row.seconds = round(time.monotonic() - began, 3)

@@ -1,0 +1,7 @@
+"""Files on disk: how Stoker writes them, hashes them and names them. Knows nothing of requests or serves.
+
+directories  private directories, and the error for one that cannot be used
+atomic       write a file so that a reader sees the old one or the new one
+hashes       the SHA-256 of files, each read only once
+split_gguf   the names of a GGUF model that is split into several files
+"""

@@ -1,0 +1,50 @@
+"""Write a file so that a reader sees the old one or the new one, never half of it. Everything here blocks."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True, make_parents: bool = False) -> None:
+    """Replace the file at `path`. `make_parents`: missing directories are made, with mode 0700.
+
+    `is_synced`: when this returns, the new file survives a power cut. Raises OSError; the old file is unchanged then.
+    """
+    if make_parents:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = write_draft(path, content, mode, is_synced=is_synced)
+    try:
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    if is_synced:
+        sync(path.parent)
+
+
+def write_draft(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> Path:
+    """Write a new hidden file beside `path`, complete, for the caller to rename or link there. Raises OSError."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)  # whatever the umask is
+            file.write(content)
+            file.flush()
+            if is_synced:
+                os.fsync(handle)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def sync(path: Path) -> None:
+    """Flush a file to disk, or a directory: then the files renamed in it survive a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

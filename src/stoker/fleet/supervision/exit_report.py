@@ -1,0 +1,60 @@
+"""What is said of a start that failed, and of a serve that ended by itself."""
+
+from __future__ import annotations
+
+from stoker.domain.errors import StartFailed
+from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.supervision.managed_serve import Held
+
+_DETAIL = 400
+
+
+def died(held: Held, now: float) -> StartFailed:
+    """It ended, or was ended, before it was ready."""
+    name = held.serve.name
+    if not held.left_unasked:
+        return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
+    code = held.unit.code if held.unit is not None else None
+    said = held.last_words()
+    text = f"serve '{name}' {describe_exit(code)} after {now - held.began:.1f} s: {said.text or 'it said nothing'}"
+    advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
+    kind = said.failure.kind.value if said.failure is not None else None
+    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(held)}", code=kind)
+
+
+def late(held: Held, limit: float, last: str) -> StartFailed:
+    """It was not ready in time. `last` is what the last probe found."""
+    serve = held.serve
+    if held.unit is None:
+        return StartFailed(
+            f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
+            "or correct its `base_url`"
+        )
+    said = held.last_words().text
+    return StartFailed(
+        f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
+        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(held)}"
+    )
+
+
+def wrong(held: Held, what: str) -> StartFailed:
+    """It answers, but not as it should."""
+    return StartFailed(redact(f"serve '{held.serve.name}' {what}", held.secrets()))
+
+
+def ended(held: Held, code: int | None, now: float) -> str:
+    """For `on_exit`: how a ready serve ended, and the end of what it said."""
+    said = held.last_words()
+    text = f"{describe_exit(code)} after {now - held.began:.0f} s"
+    return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
+
+
+def _log(held: Held) -> str:
+    return (
+        f"its whole log is {held.log}" if held.log is not None else f"`stoker serves logs {held.serve.name}` has more"
+    )
+
+
+def _killed(code: int | None) -> str:
+    return "perhaps the kernel ended it for want of memory: see `dmesg`" if code == -9 else ""

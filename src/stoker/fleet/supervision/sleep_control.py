@@ -1,0 +1,92 @@
+"""Sleeping instead of stopping: by the engine's own verbs, and believed only when it was seen.
+
+Asleep means that it was measured to have given back at least half of what it held; where nothing can be measured, that
+the engine says so itself. Awake means proved as after a start, with a canary, and that it sings the same song as
+before: an engine whose weights were not read back answers too, in gibberish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
+from stoker.fleet.engines import sleep_api
+from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
+from stoker.fleet.engines.sleep_api import VerbFailed
+from stoker.fleet.supervision.managed_serve import Held
+
+SLEEP_LIMIT = 30.0
+WAKE_LIMIT = 60.0
+"""Seconds that the verb may take; what takes longer is no faster than a start."""
+GIVEN_BACK = 0.5
+LOOK = 0.02
+LOOKS = 100
+
+Measure = Callable[[Serve, int], int | None]
+"""Bytes that a serve's process group holds of its slot's memory, by its leader's number; None: unknown.
+Called in a thread."""
+
+
+class Rest:
+    """Puts ready serves to sleep and wakes them. Changes no state: the supervisor does."""
+
+    def __init__(self, clock: Clock, measure: Measure) -> None:
+        self._clock = clock
+        self._measure = measure
+
+    async def sleep(self, held: Held) -> str:
+        """Empty once it sleeps and its memory is free; else why it does not. On cancel it may be either."""
+        serve, level = held.serve, held.serve.sleep_level
+        if level is None:
+            return "it has no `sleep_level`"
+        before = await self._held_by(held)
+        try:
+            async with asyncio.timeout(SLEEP_LIMIT):
+                readiness = Readiness(serve, held.address, self._clock, held.ended)
+                held.song = await readiness.song()
+                await sleep_api.sleep(held.address, serve.engine, level)
+                return await self._freed(held, before)
+        except VerbFailed as failure:
+            return str(failure)
+        except TimeoutError:
+            return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
+
+    async def wake(self, held: Held) -> str:
+        """Empty once it is awake and proved; else why not: then it is to be stopped. On cancel: the same."""
+        serve, level = held.serve, held.serve.sleep_level
+        readiness = Readiness(serve, held.address, self._clock, held.ended)
+        try:
+            async with asyncio.timeout(WAKE_LIMIT):
+                await sleep_api.wake(held.address, serve.engine, level or 1)
+                await readiness.prove(canary=True)
+                song = await readiness.song()
+        except (VerbFailed, NotReady) as failure:
+            return str(failure)
+        except Ended:
+            return "it ended"
+        except TimeoutError:
+            return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
+        if song != held.song:
+            return "it answers otherwise than before it slept: its weights are not what they were"
+        return ""
+
+    async def _freed(self, held: Held, before: int | None) -> str:
+        """An engine that answers 200 may have freed nothing."""
+        if before is None:
+            asleep = await sleep_api.is_asleep(held.address, held.serve.engine)
+            return "" if asleep else "it does not say that it sleeps, and its memory cannot be measured"
+        after: int | None = None
+        for _ in range(LOOKS):
+            after = await self._held_by(held)
+            if after is None or after <= before * (1 - GIVEN_BACK):
+                break
+            await asyncio.sleep(LOOK)
+        if after is not None and after > before * (1 - GIVEN_BACK):
+            return f"it answered, and still holds {after} of {before} bytes"
+        return ""
+
+    async def _held_by(self, held: Held) -> int | None:
+        pid = held.unit.pid if held.unit is not None else None
+        return await asyncio.to_thread(self._measure, held.serve, pid) if pid is not None else None

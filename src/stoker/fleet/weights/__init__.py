@@ -1,1 +1,0 @@
-"""Files of model weights: which ones make up a model."""

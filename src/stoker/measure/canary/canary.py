@@ -1,0 +1,366 @@
+"""Does this model still say what it said? A fixed set of questions at temperature 0, against a baseline.
+
+Of each reply three things are kept: the number of prompt tokens (template and tokenizer), how the first token was
+chosen (log probabilities, where the engine gives them), and a digest after each word, by which the agreement with
+another reply is found without keeping either.
+
+A baseline belongs to an identity. Within one execution a reply has to be the same, as far as the baseline's own
+repeats were; across a change of execution (another engine version reduces its sums in another order) one that is
+right by its question counts, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run
+from stoker.measure.artifacts.fingerprint import difference
+from stoker.measure.canary.questions import SEED, Question
+from stoker.measure.requests.client import Heard, Talk
+
+REPEATS = 3
+"""Askings of each question that make a baseline: what differs among them is not held against anybody."""
+RERUNS, STRESS = 3, 25
+"""After a mismatch: immediate repeats, then many."""
+MOST_RERUNS, MOST_STRESS = 1, 1
+"""So many mismatches among them are an anomaly that passed; more are a change that stays."""
+QUIET = 0.25
+"""So much may log probabilities of the first token move within one execution, and three times what they did among the
+baseline's own repeats: batches change the order of sums. A changed kernel or a changed weight moves them by more."""
+HALF = 0.5
+"""Of the words have to agree across a change of execution, where no answer is right or wrong."""
+_WORD = re.compile(r"\s*\S+|\s+$")
+_TIMEOUT = 300.0
+_SILENT = "no answer"
+
+
+class Seen(msgspec.Struct):
+    """One reply, without its words."""
+
+    name: str
+    failure: str = ""
+    prompt_tokens: int | None = None
+    words: list[str] = []
+    """A digest of all that was said up to and with each word."""
+    first: dict[str, float] = {}
+    """Log probability of each candidate for the first token, by the token's digest."""
+    is_right: bool | None = None
+    """By its question; None: it does not say."""
+
+
+class Kept(msgspec.Struct):
+    """What a baseline knows of one question."""
+
+    seen: Seen
+    agreement: float = 1.0
+    """The least, of its own repeats with the first: 1.0 is always the same."""
+    shift: float = 0.0
+    """The most by which their first token's log probabilities differed, on average."""
+
+
+class Baseline(msgspec.Struct):
+    """The raw part of a Run that was recorded as one."""
+
+    digest: str
+    """Of the questions."""
+    kept: list[Kept] = []
+
+    def of(self, name: str) -> Kept | None:
+        return next((kept for kept in self.kept if kept.seen.name == name), None)
+
+
+class Mismatch(NamedTuple):
+    name: str
+    why: str
+    """One sentence."""
+
+
+class Anomaly(msgspec.Struct):
+    """A mismatch and what its repeats said. Never dropped, however it ended."""
+
+    name: str
+    why: str
+    reruns: list[bool] = []
+    """True: this one mismatched, too."""
+    stress: list[bool] = []
+    at: float = 0.0
+    """Unix time."""
+
+    @property
+    def stays(self) -> bool:
+        """k of n: more than one of three at once, or more than one of the many after."""
+        return sum(self.reruns) > MOST_RERUNS or sum(self.stress) > MOST_STRESS
+
+    @property
+    def told(self) -> str:
+        counts = f"{sum(self.reruns)} of {len(self.reruns)} repeats and {sum(self.stress)} of {len(self.stress)} more"
+        return f"{self.why}; {counts} differed: {'it stays' if self.stays else 'it happened once'}"
+
+
+# -- asking --------------------------------------------------------------------------------------------------------
+
+
+class Asker:
+    """Asks one model the questions of a set."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._has_logprobs = True
+
+    async def ask(self, question: Question) -> Seen:
+        """Never raises but on cancel: what goes wrong is `failure`."""
+        fixed = {"temperature": 0, "seed": SEED, "stream": False, **question.document}
+        more = {"logprobs": True, "top_logprobs": 5} if self._has_logprobs else {}
+        heard = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
+        if heard.timed.failure == "http_400" and more:
+            self._has_logprobs = False
+            heard = await self._talk.ask(fixed, timeout=_TIMEOUT)
+        return seen(question, heard)
+
+
+def seen(question: Question, heard: Heard) -> Seen:
+    """What is kept of a reply."""
+    if not heard.timed.is_ok:
+        return Seen(question.name, failure=heard.timed.failure)
+    calls = [f"{call.name} {_canonical(call.arguments)}" for call in heard.calls]
+    said = "\n".join(part for part in (heard.thinking, heard.text, *calls) if part)
+    right = all(word in said.lower() for word in question.must) if question.must else None
+    return Seen(question.name, "", heard.timed.tokens.input, _digests(said), _first(heard.body), right)
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
+    except msgspec.DecodeError:
+        return arguments
+
+
+def _digests(said: str) -> list[str]:
+    running, found = hashlib.sha256(), []
+    for word in _WORD.findall(said):
+        running.update(word.encode())
+        found.append(running.hexdigest()[:8])
+    return found
+
+
+def _first(body: Any) -> dict[str, float]:
+    """Candidates for the first token, as chat completions give them."""
+    try:
+        listed = body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        pairs = [(str(one["token"]), float(one["logprob"])) for one in listed]
+    except (KeyError, IndexError, TypeError, ValueError):
+        return {}
+    return {hashlib.sha256(token.encode()).hexdigest()[:8]: round(value, 6) for token, value in pairs}
+
+
+# -- comparing -----------------------------------------------------------------------------------------------------
+
+
+def agreement(before: Seen, after: Seen) -> float:
+    """The share of words up to the first that differs; 1.0: the same, to the end."""
+    longest = max(len(before.words), len(after.words))
+    same = sum(1 for _ in _while_equal(before.words, after.words))
+    return same / longest if longest else 1.0
+
+
+def _while_equal(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
+    same = []
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        same.append(one)
+    return same
+
+
+def shift(before: Seen, after: Seen) -> float | None:
+    """By how much the first token's log probabilities differ, on average over the candidates of both."""
+    both = before.first.keys() & after.first.keys()
+    return sum(abs(before.first[token] - after.first[token]) for token in both) / len(both) if both else None
+
+
+def keep(repeats: Sequence[Seen]) -> Kept:
+    """What a baseline knows, from repeats of one question."""
+    head, *rest = repeats
+    shifts = [shift(head, other) or 0.0 for other in rest]
+    return Kept(head, min((agreement(head, other) for other in rest), default=1.0), max(shifts, default=0.0))
+
+
+def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
+    """1. no answer  2. other prompt tokens  3. the first token was chosen otherwise  4. as much alike as the baseline's
+    own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
+    before = kept.seen
+    if now.failure:  # 1
+        return Mismatch(now.name, f"{_SILENT} ({now.failure})")
+    if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
+        text = f"the prompt is {now.prompt_tokens} tokens, it was {before.prompt_tokens}: template or tokenizer"
+        return Mismatch(now.name, text)
+    moved = shift(before, now)
+    if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3
+        return Mismatch(now.name, f"the first token's log probabilities moved by {moved:.2f}")
+    alike = agreement(before, now)
+    if alike >= kept.agreement:  # 4
+        return None
+    if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 5
+        return None
+    wrong = "; it is wrong, too" if now.is_right is False and before.is_right else ""
+    same = len(_while_equal(before.words, now.words))
+    return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
+
+
+class Refusal(StokerError):
+    """The baseline says nothing about this serve."""
+
+    status = 409
+    code = "other_identity"
+
+
+def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok: bool = False) -> bool:
+    """Whether the execution is the same, too. Raises Refusal if the identity differs, or cannot be shown not to, or
+    if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
+    found = difference(baseline.subject.fingerprint, now)
+    if found.identity:
+        text = f"the baseline {baseline.id} belongs to another model ({'; '.join(found.identity)})"
+        raise Refusal(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
+    if found.unknown and not unknown_ok:
+        text = f"whether the baseline {baseline.id} belongs to this model is not known ({'; '.join(found.unknown)})"
+        raise Refusal(f"{text}: `--unknown-ok` takes what is unknown for equal")
+    if of(baseline).digest != digest:
+        text = f"the baseline {baseline.id} was recorded with other questions"
+        raise Refusal(f"{text}: record one anew with `stoker eval canary SERVE --record`", code="other_questions")
+    return not found.execution
+
+
+def of(run: Run) -> Baseline:
+    """Raises Refusal if the run is no baseline."""
+    try:
+        return msgspec.json.decode(run.raw, type=Baseline)
+    except msgspec.DecodeError as error:
+        raise Refusal(f"{run.id} is no baseline of a canary ({error})", code="no_baseline") from error
+
+
+# -- doing ---------------------------------------------------------------------------------------------------------
+
+Progress = Callable[[str], None]
+
+
+async def record(asker: Asker, chosen: Sequence[Question], digest: str, tell: Progress = lambda text: None) -> Baseline:
+    """Ask everything `REPEATS` times."""
+    found = Baseline(digest)
+    for question in chosen:
+        repeats = [await asker.ask(question) for _ in range(REPEATS)]
+        found.kept.append(keep(repeats))
+        tell(question.name)
+    return found
+
+
+async def resolve(mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS) -> Anomaly:
+    """Repeat what mismatched, at once and then many times. `again`: whether it mismatches now, too."""
+    anomaly = Anomaly(mismatch.name, mismatch.why, at=at)
+    for _ in range(RERUNS):
+        anomaly.reruns.append(await again())
+    if sum(anomaly.reruns) <= MOST_RERUNS:  # otherwise it is settled
+        for _ in range(stress):
+            anomaly.stress.append(await again())
+    return anomaly
+
+
+class Checked(NamedTuple):
+    """One pass over the set."""
+
+    seen: list[Seen]
+    anomalies: list[Anomaly]
+
+    @property
+    def outcome(self) -> Outcome:
+        return Outcome.FAILED if any(anomaly.stays for anomaly in self.anomalies) else Outcome.PASSED
+
+
+async def check(
+    asker: Asker,
+    chosen: Sequence[Question],
+    baseline: Baseline,
+    same_execution: bool,
+    wall: Callable[[], float],
+    tell: Progress = lambda text: None,
+    stress: int = STRESS,
+) -> Checked:
+    """Ask everything once, and what mismatches again and again."""
+    replies, anomalies = [], []
+    for question in chosen:
+        kept = baseline.of(question.name)
+        reply = await asker.ask(question)
+        replies.append(reply)
+        mismatch = judge(kept, reply, same_execution) if kept is not None else None
+        if mismatch is not None and kept is not None:
+            asked, against = question, kept
+
+            async def again(asked: Question = asked, against: Kept = against) -> bool:
+                return judge(against, await asker.ask(asked), same_execution) is not None
+
+            anomalies.append(await resolve(mismatch, again, wall(), stress))
+        tell(question.name)
+    return Checked(replies, anomalies)
+
+
+# -- telling -------------------------------------------------------------------------------------------------------
+
+
+def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
+    """One per question."""
+    told = {anomaly.name: anomaly for anomaly in checked.anomalies}
+    found = []
+    for reply in checked.seen:
+        kept = baseline.of(reply.name)
+        numbers = _numbers(kept.seen, reply) if kept is not None else {}
+        anomaly = told.get(reply.name)
+        if anomaly is None:
+            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {words(reply)}", numbers=numbers))
+        else:
+            found.append(anomaly_finding(anomaly, reply.name, numbers))
+    return found
+
+
+def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | int | None] | None = None) -> Finding:
+    numbers = dict(numbers or {}) | {"reruns": len(anomaly.reruns), "stress": len(anomaly.stress)}
+    numbers["repeats_differing"] = sum(anomaly.reruns) + sum(anomaly.stress)
+    if not anomaly.stays:
+        return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.told}", numbers=numbers)
+    cause = "the model, its template, its sampling or the engine changed; or the engine computes wrongly"
+    fix = "`stoker results compare BASELINE THIS` names what changed; put it back, or record a new baseline"
+    if anomaly.why.startswith(_SILENT):
+        cause, fix = "the serve did not answer", "see whether it runs, and what it said: stoker serves logs SERVE"
+    return Finding(name, Outcome.FAILED, anomaly.told, cause, fix, numbers)
+
+
+def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
+    return {
+        "agreement": round(agreement(before, now), 4),
+        "prompt_tokens": now.prompt_tokens,
+        "first_token_shift": None if (moved := shift(before, now)) is None else round(moved, 6),
+    }
+
+
+def words(reply: Seen) -> str:
+    return f"{len(reply.words)} word{'' if len(reply.words) == 1 else 's'}"
+
+
+def numbers(checked: Checked, baseline: Baseline) -> dict[str, float | int | None]:
+    """Of the whole set."""
+    pairs = [(kept.seen, reply) for reply in checked.seen if (kept := baseline.of(reply.name)) is not None]
+    alike = [agreement(before, now) for before, now in pairs]
+    shifts = [moved for before, now in pairs if (moved := shift(before, now)) is not None]
+    return {
+        "canary.passed": len(checked.seen) - sum(anomaly.stays for anomaly in checked.anomalies),
+        "canary.n": len(checked.seen),
+        "anomalies": len(checked.anomalies),
+        "agreement": round(sum(alike) / len(alike), 4) if alike else None,
+        "agreement_low": round(min(alike), 4) if alike else None,
+        "agreement_high": round(max(alike), 4) if alike else None,
+        "first_token_shift": round(sum(shifts) / len(shifts), 6) if shifts else None,
+    }

@@ -1,0 +1,123 @@
+"""Prompts whose class is known, and how well something tells them apart: what a mistake costs, and what is better."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.task import HIGH_RISK, LONG, Outline
+
+MISSED, ALARMED, OTHER = 10, 3, 1
+"""What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
+
+
+class Labelled(NamedTuple):
+    task_class: str
+    hard: bool
+    """It speaks in the words of a high-risk class, and is of another."""
+    outline: Outline
+    also: tuple[str, ...] = ()
+    """Other classes that its author would accept."""
+    language: str = "en"
+
+    @property
+    def is_held_out(self) -> bool:
+        return hashlib.blake2b(self.outline.text.encode()).digest()[0] % 2 == 1
+
+    @property
+    def digest(self) -> str:
+        """Of all there is to see: an answer belongs to it."""
+        return hashlib.blake2b(msgspec.json.encode(self.outline), digest_size=8).hexdigest()
+
+
+class Score(NamedTuple):
+    """`mistakes`: (label, taken for) -> how often; `alarms`: hard negatives that were taken for high-risk."""
+
+    total: int
+    labels: Counter[str]
+    taken: Counter[str]
+    right: Counter[str]
+    mistakes: Counter[tuple[str, str]]
+    alarms: int
+
+    @property
+    def accuracy(self) -> float:
+        return self.right.total() / self.total if self.total else 0.0
+
+    @property
+    def cost(self) -> int:
+        return sum(count * price(*pair) for pair, count in self.mistakes.items())
+
+    def recall(self, name: str) -> float | None:
+        return self.right[name] / self.labels[name] if self.labels[name] else None
+
+    def precision(self, name: str) -> float | None:
+        return self.right[name] / self.taken[name] if self.taken[name] else None
+
+
+def price(label: str, taken: str) -> int:
+    """Of one mistake. One high-risk class taken for the other is routed with the same care."""
+    if (label in HIGH_RISK) == (taken in HIGH_RISK):
+        return OTHER
+    return MISSED if label in HIGH_RISK else ALARMED
+
+
+def read(body: bytes) -> list[Labelled]:
+    """One JSON object a line. Raises msgspec.ValidationError for a line that is none."""
+    return [_labelled(line) for line in body.splitlines() if line.strip()]
+
+
+@cache
+def held_out() -> tuple[Labelled, ...]:
+    """The half of tests/data/tasks/labelled.jsonl that nothing was learned from, as it ships (scripts/held_out.py)."""
+    return tuple(read((files("stoker.measure.classifier") / "held-out.jsonl").read_bytes()))
+
+
+def score(rows: Iterable[Labelled], decide: Callable[[Outline], str]) -> Score:
+    labels: Counter[str] = Counter()
+    taken: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    mistakes: Counter[tuple[str, str]] = Counter()
+    alarms = 0
+    for row in rows:
+        name = decide(row.outline)
+        labels[row.task_class] += 1
+        taken[name] += 1
+        alarms += row.hard and name in HIGH_RISK
+        if name == row.task_class:
+            right[name] += 1
+        else:
+            mistakes[row.task_class, name] += 1
+    return Score(labels.total(), labels, taken, right, mistakes, alarms)
+
+
+def worse(built_in: Score, other: Score) -> str:
+    """Why `other` may not take the place of `built_in`, of the same prompts; empty: it may.
+
+    1. its mistakes have to cost less  2. of no high-risk class it may find less  3. it may take no more hard negatives
+    for high-risk
+    """
+    if other.cost >= built_in.cost:
+        return f"its mistakes cost {other.cost}, and without it they cost {built_in.cost}"  # 1
+    for name in HIGH_RISK:
+        found, before = other.right[name], built_in.right[name]
+        if found < before:
+            return f"it finds {found} of {other.labels[name]} {name}, and without it {before} are found"  # 2
+    if other.alarms > built_in.alarms:
+        return f"it takes {other.alarms} hard negatives for high-risk, and without it {built_in.alarms} are"  # 3
+    return ""
+
+
+def _labelled(line: bytes) -> Labelled:
+    row = msgspec.json.decode(line, type=dict[str, object])
+    task_class, hard = str(row.pop("class")), bool(row.pop("hard", False))
+    tokens = row.get("tokens")
+    row["is_long"] = isinstance(tokens, int) and tokens >= LONG
+    language = str(row.pop("lang", "en"))
+    return Labelled(task_class, hard, msgspec.convert(row, Outline), language=language)

@@ -1,0 +1,149 @@
+"""Whether a model may tell classes beside the built-in classifier: what it said of the held-out prompts is kept in
+STATE/classifier/SERVE.jsonl, and has to beat what was learned.
+
+The first line says of what and to which wording it is; then one line a prompt, as it comes. A run that was broken off
+goes on there, and other settings are weighed by the same answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from stoker.domain.routing import ClassifierModelSettings
+from stoker.domain.run import Fingerprint
+from stoker.domain.task import CLASSES, Task
+from stoker.measure.classifier.labelled_prompts import Labelled, Score, held_out, score, worse
+from stoker.request.decide.companion import WORDING, is_doubtful, settled, unanswered
+from stoker.routing.classifier import classify
+
+T = TypeVar("T")
+MAX_BYTES = 4 * 2**20
+
+
+class Head(msgspec.Struct, frozen=True):
+    identity: str
+    execution: str
+    wording: str = WORDING
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What it said of one prompt. `word`: empty where that was no class."""
+
+    digest: str
+    word: str
+    seconds: float
+
+
+class Kept(NamedTuple):
+    """`head`: None where there is none, or none that is of this wording."""
+
+    head: Head | None = None
+    said: Mapping[str, Said] = {}
+    """By digest of the prompt."""
+
+
+class Proof(NamedTuple):
+    """`why`: it may not be on; empty: it may."""
+
+    built_in: Score
+    beside: Score
+    """Of both, as they decide together."""
+    alone: Score
+    asked: int
+    """Prompts that were put to it, of `total`."""
+    unclear: int
+    late: int
+    why: str
+
+    @property
+    def total(self) -> int:
+        return self.built_in.total
+
+
+def path_of(state: str | Path, serve: str) -> Path:
+    return Path(state) / "classifier" / f"{serve}.jsonl"
+
+
+def load(path: Path) -> Kept:
+    """Never raises: what cannot be read was not measured."""
+    try:
+        with path.open("rb") as file:
+            return parsed(file.read(MAX_BYTES))
+    except OSError:
+        return Kept()
+
+
+def parsed(body: bytes) -> Kept:
+    """A line that was torn, or that another version wrote, is as if it were not there."""
+    first, *lines = body.split(b"\n")
+    head = _decoded(first, Head)
+    if head is None or head.wording != WORDING:
+        return Kept()
+    found = [one for line in lines if (one := _decoded(line, Said)) is not None]
+    return Kept(head, {one.digest: one for one in found})
+
+
+def line(record: Head | Said) -> bytes:
+    return msgspec.json.encode(record) + b"\n"
+
+
+def mark(found: Fingerprint) -> Head:
+    return Head(found.identity, found.execution)
+
+
+@cache
+def built_in() -> tuple[Task, ...]:
+    """What was learned says of each held-out prompt."""
+    return tuple(classify(row.outline, None, CLASSES) for row in held_out())
+
+
+def weigh(
+    said: Mapping[str, Said],
+    settings: ClassifierModelSettings,
+    high_risk: Collection[str],
+    rows: Sequence[Labelled] | None = None,
+    tasks: Sequence[Task] | None = None,
+) -> Proof:
+    """By the answers so far; an answer that came too late is none. It may be on only where every prompt was asked, and
+    what both decide is better than the built-in classifier alone.
+    """
+    rows, tasks = held_out() if rows is None else rows, built_in() if tasks is None else tasks
+    heard = [said.get(row.digest) for row in rows]
+    words = ["" if one is None or one.seconds > settings.timeout else one.word for one in heard]
+    both = [_both(task, word, settings, high_risk) for task, word in zip(tasks, words, strict=True)]
+    alone = [word or task for task, word in zip((task.name for task in tasks), words, strict=True)]
+    asked = sum(one is not None for one in heard)
+    ours, theirs = _score(rows, [task.name for task in tasks]), _score(rows, both)
+    return Proof(
+        ours,
+        theirs,
+        _score(rows, alone),
+        asked,
+        sum(one is not None and not one.word for one in heard),
+        sum(one is not None and one.seconds > settings.timeout for one in heard),
+        worse(ours, theirs) if asked == len(rows) else "it was not measured" if not asked else
+        f"it was measured with {asked} of {len(rows)} prompts",
+    )  # fmt: skip
+
+
+def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: Collection[str]) -> str:
+    if not is_doubtful(task, settings.below):
+        return task.name
+    return (settled(task, word, high_risk) if word else unanswered(task, "unclear")).name
+
+
+def _score(rows: Sequence[Labelled], names: Iterable[str]) -> Score:
+    given = iter(names)
+    return score(rows, lambda outline: next(given))
+
+
+def _decoded(data: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

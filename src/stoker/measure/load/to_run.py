@@ -1,0 +1,187 @@
+"""From a benchmark to its artifact: one Run per route. Pure but for the clock of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.measure.artifacts.result_file import new_id, raw, raws
+from stoker.measure.load.benchmark import Bench, Measured
+from stoker.measure.load.figures import counts, figures, summary
+from stoker.measure.load.generator import is_punctual
+from stoker.measure.load.ladder import drift, has_drifted, knee
+from stoker.measure.load.prompts import Mode
+from stoker.measure.requests.timing import Timed
+
+
+class RawSample(msgspec.Struct):
+    """One repeat of one step, request by request. Times are seconds from its beginning."""
+
+    step: str
+    repeat: int
+    stopped: float
+    requests: list[Timed]
+    warm_up: list[Timed] = []
+
+
+class Raw(msgspec.Struct):
+    """What `Run.raw` of a benchmark holds."""
+
+    samples: list[RawSample] = []
+    cold: Timed | None = None
+
+
+def run_of(
+    bench: Bench, route: str, subject: Subject, at: float, seconds: float, machine: Mapping[str, Any],
+    interrupted: bool = False,
+) -> Run:  # fmt: skip
+    """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
+    rows = [one for one in bench.measured if one.route == route and one.repeats]
+    every = [timed for row in rows for heard in row.repeats for timed in heard.requests]
+    findings = [_finding(bench, row) for row in rows]
+    numbers: dict[str, Number] = dict(findings[0].numbers) if findings else {}
+    for finding in findings:
+        numbers |= {f"{finding.name}.{name}": value for name, value in finding.numbers.items()}
+    numbers = {name: value for name, value in numbers.items() if not name.startswith("failed.")}
+    numbers |= counts(every)
+    cold = bench.cold.get(route)
+    numbers["cold_ttft"] = None if cold is None or cold.ttft is None else round(cold.ttft * 1000, 4)
+    findings += _about_ladder(bench, route, numbers) + _about_cache(bench, rows)
+    has_failed = any(not one.is_ok for one in every) or any(one.outcome is Outcome.FAILED for one in findings)
+    outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED if has_failed or not every else Outcome.PASSED
+    return Run(
+        id=new_id(Kind.BENCHMARK, subject.serve, at),
+        kind=Kind.BENCHMARK,
+        at=at,
+        seconds=round(seconds, 3),
+        subject=subject,
+        outcome=outcome,
+        findings=findings,
+        numbers=numbers,
+        settings=raws(_settings(bench)),
+        machine=raws(machine),
+        raw=raw(_raw_of(rows, cold)),
+    )
+
+
+def _settings(bench: Bench) -> dict[str, Any]:
+    prompt = bench.prompt
+    asked: dict[str, Any] = msgspec.to_builtins(bench.wanted)
+    return asked | {
+        "seed": bench.seed,
+        "prompt_tokens": bench.prompt_tokens,
+        "prompt_tokens_made": prompt.tokens if prompt is not None else None,
+        "prompt_tokens_counted_by": bench.counted_by,
+        "output_tokens": bench.output_tokens,
+        "full_length": bench.is_full_length,
+        "repeats": bench.plan.repeats,
+    }
+
+
+def _finding(bench: Bench, row: Measured) -> Finding:
+    step = row.step
+    found = figures(row.samples(bench.time.now()), bench.slo, from_schedule=step.is_open)
+    found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
+    seen = summary(found)
+    outcome = Outcome.FAILED if found["requests_failed"] else Outcome.PASSED
+    cause = fix = ""
+    if step.rate is not None:
+        late = [heard for heard in row.repeats if not is_punctual(heard.requests, step.rate)]
+        if late:
+            outcome = Outcome.UNDECIDED if outcome is Outcome.PASSED else outcome
+            cause = "this machine sent requests later than 10 % of the time between two: the step says nothing"
+            fix = "run the benchmark from another machine, or ask for a lower --rate"
+    if any(heard.has_given_up for heard in row.repeats):
+        cause = "given up: one request after the other failed"
+        fix = "look whether the serve still runs: stoker serves status, stoker serves logs"
+    return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
+
+
+def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[Finding]:
+    """The knee, why it went no further, and whether the machine drifted; only of the route that decided."""
+    if route != bench.servers[0].route:
+        return []
+    found: list[Finding] = []
+    for mode, stop in bench.stops.items():
+        rungs = bench.rungs(mode)
+        at, best = knee(rungs), max((one.yields for one in rungs), default=None)
+        name = "knee" if mode.value == "warm" else f"{mode.value}.knee"
+        values: dict[str, Number] = {
+            f"{name}_clients": at.clients if at is not None else None,
+            f"{name}_output_rate": at.rate if at is not None else None,
+            f"{name.replace('knee', 'peak')}_output_rate": best,
+        }
+        numbers |= values
+        words = f"at {at.clients} clients; " if at is not None else "none; "
+        found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended: {stop.value}", numbers=values))
+    if bench.again is not None and bench.again.repeats and (rungs := bench.rungs(bench.again.step.mode)):
+        again = bench.rung(bench.again)
+        change = drift(rungs[0], again)
+        numbers["drift"] = None if change is None else round(change, 4)
+        is_off = has_drifted(rungs[0], again)
+        seen = "nothing to compare" if change is None else f"{change:+.1%} when the first step was run again at the end"
+        found.append(
+            Finding(
+                "drift",
+                Outcome.UNDECIDED if is_off else Outcome.PASSED,
+                seen,
+                "the machine became slower or faster meanwhile: heat, or other work on it" if is_off else "",
+                "run it again on an idle machine; do not compare the steps of this run" if is_off else "",
+                {"drift": numbers["drift"]},
+            )
+        )
+    return found
+
+
+MOST_CACHED = 0.05
+"""Share of prompt tokens above which prompts that share nothing were not all read anew."""
+
+
+def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
+    """Steps with fresh prompts whose prompts came from a cache all the same. The chat template is the same in every
+    request: its tokens may be cached."""
+    prompt = bench.prompt
+    template = prompt.overhead / prompt.tokens if prompt is not None and prompt.tokens else 0.0
+    shares: dict[str, Number] = {}
+    for row in rows:
+        if row.step.mode not in (Mode.WARM, Mode.COLD) or row.step.trace:
+            continue
+        share = figures(row.samples(bench.time.now()))["cached_share"]
+        if share is not None and share > MOST_CACHED + template:
+            shares[row.step.name] = share
+    if not shares:
+        return []
+    seen = ", ".join(f"{name} {share:.0%}" for name, share in shares.items() if share is not None)
+    return [
+        Finding(
+            "cached",
+            Outcome.UNDECIDED,
+            f"prompts of this run are new, and the server says it took their tokens from a cache: {seen}",
+            "something in front of the model keeps answers, or its cache joins equal pieces of different prompts",
+            "ask for longer prompts with --prompt-tokens, or look what caches there; times to first token are too good",
+            {f"{name}.cached_share": share for name, share in shares.items()},
+        )
+    ]
+
+
+def _raw_of(rows: list[Measured], cold: Timed | None) -> Raw:
+    samples = []
+    for row in rows:
+        for repeat, heard in enumerate(row.repeats):
+            begin = heard.begin if heard.begin is not None else 0.0
+            stopped = heard.stopped if heard.stopped is not None else begin
+            moved = [[_since(begin, one) for one in some] for some in (heard.requests, heard.warm)]
+            samples.append(RawSample(row.step.name, repeat, round(stopped - begin, 6), *moved))
+    return Raw(samples, None if cold is None else _since(cold.t0, cold))
+
+
+def _since(begin: float, timed: Timed) -> Timed:
+    moved = msgspec.structs.replace(timed, gaps=[round(gap, 6) for gap in timed.gaps])
+    for name in ("scheduled", "t0", "ended", "first", "visible", "last"):
+        value = getattr(timed, name)
+        if value is not None:
+            setattr(moved, name, round(value - begin, 6))
+    return moved

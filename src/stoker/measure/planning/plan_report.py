@@ -1,0 +1,156 @@
+"""Grades plans that were written before: a pure function from outputs to a report, byte for byte the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.measure.planning.judgements import Judgement, compared
+from stoker.measure.statistics.stats import wilson
+from stoker.measure.suites.check_kinds import Plan
+from stoker.measure.suites.checkers.plain_text import said
+from stoker.measure.suites.checkers.plans import graded
+from stoker.measure.suites.fixture import Fixture, FixtureError, digest
+from stoker.measure.suites.grading import Ask
+
+
+class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model wrote to one fixture."""
+
+    fixture: str
+    model: str
+    text: str
+
+
+class Judged(NamedTuple):
+    """A file of judgements."""
+
+    rows: Sequence[Judgement]
+    shown: str
+    """What messages call it."""
+
+
+_decoder = msgspec.json.Decoder(Output)
+
+
+def shipped() -> list[Output]:
+    """The ones in the package: good plans and bad ones."""
+    return _read(files("stoker.measure.planning") / "outputs")
+
+
+def read(path: Path) -> list[Output]:
+    """Those of a file, or of every `*.jsonl` of a directory. Raises FixtureError, which names file and line."""
+    if path.is_dir():
+        return _read(path)
+    if not path.exists():
+        raise FixtureError(f"{path} is no directory and no file: outputs are read from *.jsonl files")
+    return _lines(path)
+
+
+def _read(directory: Any) -> list[Output]:
+    found = []
+    paths = sorted((path for path in directory.iterdir() if path.name.endswith(".jsonl")), key=lambda path: path.name)
+    for path in paths:
+        found += _lines(path)
+    return found
+
+
+def _lines(path: Any) -> list[Output]:
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
+    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+
+
+def _parse(line: bytes, place: str) -> Output:
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FixtureError(f"{place}: {str(error)[:200]}") from None
+
+
+def lines(outputs: Iterable[Output]) -> bytes:
+    """As JSONL."""
+    return b"".join(msgspec.json.encode(one) + b"\n" for one in outputs)
+
+
+async def written(fixtures: Iterable[Fixture], ask: Ask, model: str) -> list[Output]:
+    """Asks for every plan anew. One that does not come is an empty text."""
+    found = []
+    for fixture in fixtures:
+        if isinstance(fixture.check, Plan):
+            heard = await ask(fixture)
+            found.append(Output(fixture.id, model, said(heard.answer) if heard.timed.is_ok else ""))
+    return found
+
+
+def report(
+    fixtures: Sequence[Fixture],
+    outputs: Iterable[Output],
+    baselines: Iterable[Output] = (),
+    judged: Judged | None = None,
+) -> bytes:
+    """A JSON document: `dataset`; `models`, by name; `outputs`, by model and fixture. No time and no path is in it.
+
+    `baselines`: outputs of other models, graded the same and named under `baselines`. `judged`: what judges say of any
+    of them, under `judged` (see `judged.compared`).
+
+    Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one; a baseline that
+    has the name of a model that is graded; a judgement of an output that there is not.
+    """
+    outputs, baselines = list(outputs), list(baselines)
+    names = sorted({output.model for output in baselines})
+    if both := sorted({output.model for output in outputs}.intersection(names)):
+        raise FixtureError(f"'{both[0]}' is a baseline, and a model that is graded: give one of them another name")
+    checks = {one.id: one.check for one in fixtures if isinstance(one.check, Plan)}
+    graded_: dict[tuple[str, str], dict[str, Any]] = {}
+    for output in (*outputs, *baselines):
+        key = (output.model, output.fixture)
+        check = checks.get(output.fixture)
+        if check is None:
+            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is no fixture for plans")
+        if key in graded_:
+            raise FixtureError(f"'{output.model}' answers '{output.fixture}' twice")
+        graded_[key] = _graded(output, check)
+    listed = [graded_[key] for key in sorted(graded_)]
+    document: dict[str, Any] = {
+        "dataset": digest(one for one in fixtures if one.id in checks),
+        "models": _models(listed),
+        "outputs": listed,
+    }
+    if names:
+        document["baselines"] = names
+    if judged is not None:
+        document["judged"] = compared(judged.rows, listed, judged.shown)
+    return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
+
+
+def _graded(output: Output, check: Plan) -> dict[str, Any]:
+    found = graded(check, output.text)
+    return {
+        "model": output.model, "fixture": output.fixture, "passed": found.passed, "score": found.score,
+        "steps": found.steps, "shares": dict(found.shares),
+    }  # fmt: skip
+
+
+def _models(listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found = {}
+    for model in sorted({one["model"] for one in listed}):
+        own = [one for one in listed if one["model"] == model]
+        passed = sum(one["passed"] for one in own)
+        low, high = wilson(passed, len(own))
+        shares = {name: _mean([one["shares"][name] for one in own]) for name in own[0]["shares"]}
+        found[model] = {
+            "n": len(own), "passed": passed, "rate_low": round(low, 4), "rate_high": round(high, 4),
+            "score": _mean([one["score"] for one in own]), "shares": shares,
+        }  # fmt: skip
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4)

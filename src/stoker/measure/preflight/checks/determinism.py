@@ -1,0 +1,74 @@
+"""The same twice, and nobody else's words."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from stoker.measure.preflight.check import About, Gate, Seen, each, failed, is_too_few, passed, say, short
+from stoker.measure.requests.client import Talk
+
+ALONE, BATCH, NONCES = 5, 8, 8
+_GROSS = 0.5
+"""Of the answers to one prompt at temperature 0, how many must begin alike."""
+_BEGINNING = 16
+
+
+async def _determinism(talk: Talk, about: About) -> Seen:
+    """How long answers agree, alone and in a batch: recorded, no gate. Batches change the order of sums, and so the
+    last bits; answers that differ from their first words on are no rounding: the temperature is not heeded."""
+    question = about.wording.prose[1]
+    ask = partial(say, talk, about, question, seed=7, max_tokens=160)
+    alone = [(await ask()).text for _ in range(ALONE)]
+    batch = [one.text for one in await each(about, [ask] * BATCH, at_once=BATCH)]
+    among, beside = _agreement(alone), _agreement([alone[-1], *batch])
+    numbers = {"alone": among, "batch": beside, "characters": len(alone[-1])}
+    begins = max(sum(text[:_BEGINNING] == other[:_BEGINNING] for text in alone) for other in alone)
+    if begins <= _GROSS * ALONE:
+        text = f"{ALONE} answers to one prompt at temperature 0 differ from the first words on: {short(alone[0], 30)}"
+        return failed("random", f"{text}, {short(alone[1], 30)}", **numbers)
+    told = f"{among} characters agree alone, {beside} in a batch of {BATCH}, of {len(alone[-1])}"
+    return passed(f"{told} (recorded, not judged)", **numbers)
+
+
+def _agreement(texts: list[str]) -> int:
+    """Length of what all begin with."""
+    return next((at for at, signs in enumerate(zip(*texts, strict=False)) if len(set(signs)) > 1), min(map(len, texts)))
+
+
+async def _bleed(talk: Talk, about: About) -> Seen:
+    """Each answer may hold its own words only. Zero failures."""
+    dice = about.dice("bleed")
+    words = about.words(dice, 4 * NONCES)
+    own = [words[4 * at : 4 * at + 4] for at in range(NONCES)]
+    foreign = 0
+    whole = 0
+    for stream in (False, True):
+        asks = [partial(say, talk, about, about.wording.echo.format(words=" ".join(mine)), stream=stream)
+                for mine in own]  # fmt: skip
+        heard = await each(about, asks, at_once=NONCES)
+        for mine, one in zip(own, heard, strict=True):
+            said = set(one.text.lower().split())
+            foreign += len(said & (set(words) - set(mine))) >= 2
+            whole += set(mine) <= said
+    numbers = {"passed": 2 * NONCES - foreign, "n": 2 * NONCES, "whole": whole}
+    if foreign:
+        return failed("bleed", f"{foreign} of {2 * NONCES} answers hold the words of another request", **numbers)
+    if is_too_few(whole, 2 * NONCES, 0.7):
+        return failed("lost", f"{whole} of {2 * NONCES} answers hold their own words", **numbers)
+    return passed(f"{NONCES} at once, twice: no answer holds another's words", **numbers)
+
+
+STEADY = (
+    Gate(
+        "determinism",
+        "answers agree at temperature 0 (recorded)",
+        "a temperature over 0 that is changed on the way",
+        _determinism,
+    ),
+    Gate(
+        "bleed",
+        "concurrent requests do not mix",
+        "words mixed up with those of other callers, or less than two of them",
+        _bleed,
+    ),
+)

@@ -1,0 +1,68 @@
+"""Are pictures seen? And is the same question without the picture not answered, or the proof proves nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from stoker.measure.preflight import pictures
+from stoker.measure.preflight.check import About, Gate, Seen, absent, document, each, failed, passed, say
+from stoker.measure.requests.client import Talk
+
+
+class Picture(NamedTuple):
+    asked: str
+    drawn: bytes
+    wanted: str
+
+
+PICTURES = (
+    Picture("Which number is written in the picture? Answer with the number only.", pictures.number("427"), "427"),
+    Picture("Four squares: which colour is at the bottom left? Answer with one word.", pictures.colours(), "green"),
+    Picture("Which shape is on the right: circle or square? And its colour? Answer in two words.", pictures.sides(),
+            "blue"),
+)  # fmt: skip
+
+
+def content(picture: Picture) -> list[dict[str, Any]]:
+    shown = {"type": "image_url", "image_url": {"url": pictures.url(picture.drawn)}}
+    return [{"type": "text", "text": picture.asked}, shown]
+
+
+async def _images(talk: Talk, about: About) -> Seen:
+    """1. a serve that does not say whether it takes pictures may refuse them  2. the question without the picture has
+    another answer  3. two of three are seen"""
+    if not about.facts.tells_modalities and "image" not in about.facts.modalities:  # 1
+        probe = await talk.ask(document(about, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
+        if not probe.timed.is_ok:
+            said = f" ({probe.refusal[:120]})" if probe.refusal else ""
+            return absent(f"it refuses pictures: {probe.timed.failure}{said}")
+    seeing = [partial(say, talk, about, [{"role": "user", "content": content(one)}]) for one in PICTURES]
+    blind = [partial(say, talk, about, one.asked) for one in PICTURES]
+    heard = await each(about, [*seeing, *blind])
+    with_, without = heard[: len(PICTURES)], heard[len(PICTURES) :]
+    seen = sum(one.wanted in answer.text.lower() for one, answer in zip(PICTURES, with_, strict=True))
+    guessed = sum(one.wanted in answer.text.lower() for one, answer in zip(PICTURES, without, strict=True))
+    tokens = (with_[0].timed.tokens.input or 0) - (without[0].timed.tokens.input or 0)
+    numbers = {"passed": seen, "n": len(PICTURES), "guessed": guessed, "tokens": tokens}
+    if seen < 2 or seen <= guessed:  # 2, 3
+        why = "dropped" if tokens <= 0 else "blind"
+        text = f"{seen} of {len(PICTURES)} seen, {guessed} right without the picture; it costs {tokens} tokens"
+        return failed(why, text, **numbers)
+    return passed(f"{seen} of {len(PICTURES)} seen, {guessed} guessed without the picture", **numbers)
+
+
+def _sees(about: About) -> str:
+    says_no = about.facts.tells_modalities and "image" not in about.facts.modalities
+    return "the serve says that it takes text only" if says_no else ""
+
+
+IMAGE = (
+    Gate(
+        "image",
+        "three small pictures are seen, and not guessed",
+        "pictures of other sizes and kinds; several in one message",
+        _images,
+        _sees,
+    ),
+)

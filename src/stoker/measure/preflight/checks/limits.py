@@ -1,0 +1,81 @@
+"""Is max_tokens heeded, said as `length`, and counted right?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from stoker.domain.answer import Stop
+from stoker.measure.preflight.check import About, Gate, Seen, each, failed, passed, say, short
+from stoker.measure.requests.client import Heard, Talk
+
+LIMITS = (8, 16, 32)
+SLACK = 2
+"""Tokens over the limit that are let pass: some engines count an end token."""
+
+
+class _Cut(NamedTuple):
+    limit: int
+    stream: bool
+    heard: Heard
+
+    @property
+    def way(self) -> str:
+        return f"max_tokens {self.limit}, {'streamed' if self.stream else 'not streamed'}"
+
+    @property
+    def counted(self) -> int | None:
+        return self.heard.timed.tokens.output
+
+    @property
+    def is_heeded(self) -> bool:
+        """In the server's own count; its tokens may be of several words."""
+        counted = self.counted
+        return self.heard.answer.stop is Stop.LENGTH and counted is not None and counted <= self.limit + SLACK
+
+    @property
+    def words(self) -> int:
+        """Each is a token at least."""
+        return len(self.heard.shown.split())
+
+
+async def _limits(talk: Talk, about: About) -> Seen:
+    """1. no more words than tokens allowed  2. no more tokens counted  3. what was cut says so  4. and counts so"""
+    cases = [(limit, stream) for limit in LIMITS for stream in (False, True)]
+    asks = [partial(say, talk, about, about.wording.long, stream=s, max_tokens=n, is_cut=True) for n, s in cases]
+    cuts = [_Cut(n, s, heard) for (n, s), heard in zip(cases, await each(about, asks), strict=True)]
+    for cut in cuts:
+        if cut.words > 1.5 * cut.limit + 4 and not cut.is_heeded:  # 1
+            return failed("ignored", f"{cut.way}: {cut.words} words came: {short(cut.heard.shown)}")
+    for cut in cuts:
+        if (cut.counted or 0) > cut.limit + SLACK:  # 2
+            is_same = len({len(one.heard.shown) for one in cuts}) == 1 and cut.heard.answer.stop is not Stop.LENGTH
+            why = "ignored" if is_same and len(cut.heard.shown) > 8 * cut.limit else "counts"
+            return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {short(cut.heard.shown)}")
+    surely = [one for one in cuts if _was_cut(one, cuts)]
+    for cut in surely:
+        if cut.heard.answer.stop is not Stop.LENGTH:  # 3
+            return failed("reason", f"{cut.way}: cut at {short(cut.heard.shown[-30:])}, but the finish reason is "
+                          f"{cut.heard.answer.stop.value}")  # fmt: skip
+    low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]
+    if len(low) > len(surely) // 2:  # 4
+        return failed("counts", f"{low[0].way}: it was cut there, but only {low[0].counted} tokens are counted")
+    if not surely:
+        return passed("answers ended before their limit: only that no limit was passed is proved")
+    return passed(f"{len(surely)} answers cut at {', '.join(map(str, LIMITS))} tokens, each says length", n=len(surely))
+
+
+def _was_cut(cut: _Cut, cuts: list[_Cut]) -> bool:
+    """With a higher limit the same question has a much longer answer."""
+    most = max((len(one.heard.shown) for one in cuts if one.limit > cut.limit and one.stream == cut.stream), default=0)
+    return len(cut.heard.shown) < 0.7 * most
+
+
+MAX_TOKENS = (
+    Gate(
+        "max-tokens",
+        "max_tokens is heeded, the finish reason says length, the count fits",
+        "limits over 32 tokens; a wrong finish reason where the model ends before any limit",
+        _limits,
+    ),
+)

@@ -1,0 +1,75 @@
+"""Does every text part of a message reach the model? By what it costs, and by what the model knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from stoker.measure.preflight.check import About, Gate, Seen, absent, document, each, failed, passed, say
+from stoker.measure.preflight.facts import REFUSALS
+from stoker.measure.requests.client import Talk
+
+_PARTS = (
+    "First part here, about boats and bridges.",
+    "Second part here, about castles, clocks and coats.",
+    "Third part here, about gardens, gates and a green door.",
+)
+_TRIES = 2
+
+
+def _message(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]
+
+
+async def _parts(talk: Talk, about: About) -> Seen:
+    """1. parts are taken at all  2. each part costs tokens, as it does in one text  3. what a part
+    says is known, where it is known from one text"""
+    first = await talk.ask(document(about, _message(_PARTS[:1]), max_tokens=1))
+    if first.timed.status in REFUSALS:  # 1
+        return absent(f"it refuses text in parts: {first.timed.status} {first.refusal[:120]}")
+    counts = [await _count(talk, about, _message(_PARTS[:n])) for n in (1, 2, 3)]
+    plain = [await _count(talk, about, " ".join(_PARTS[:n])) for n in (1, 2, 3)]
+    for at in (1, 2):  # 2
+        if plain[at] > plain[at - 1] and counts[at] <= counts[at - 1]:
+            text = f"part {at + 1} of a message costs nothing: {counts[at - 1]} tokens without it, {counts[at]} with it"
+            return failed("dropped", text, tokens=counts[at])
+    numbers = {"n": 0, "passed": 0}
+    for at, place in enumerate(("first", "last")):  # 3
+        found, known = await _fact_found(talk, about, at)
+        numbers = {"n": numbers["n"] + known, "passed": numbers["passed"] + found}
+        if known == _TRIES and not found:
+            text = f"what the {place} part of a message says is unknown to the model in {known} of {known} answers"
+            return failed("dropped", text, **numbers)
+    told = f"; {numbers['passed']} of {numbers['n']} facts in a part were known" if numbers["n"] else ""
+    return passed(f"1, 2 and 3 parts cost {counts[0]}, {counts[1]} and {counts[2]} tokens{told}", **numbers)
+
+
+async def _count(talk: Talk, about: About, asked: str | list[dict[str, Any]]) -> int:
+    return (await say(talk, about, asked, max_tokens=1)).timed.tokens.input or 0
+
+
+async def _fact_found(talk: Talk, about: About, place: int) -> tuple[int, int]:
+    """(how often a fact in that part of two is known, of how many that are known where all is one text)"""
+    dice = about.dice(f"parts {place}")
+    words = about.words(dice, _TRIES)
+    asked: list[str | list[dict[str, Any]]] = []
+    for word in words:
+        owner = dice.choice(about.wording.owners)
+        texts = [about.wording.question.format(owner=owner)]
+        texts.insert(place, about.wording.fact.format(owner=owner, word=word))
+        asked += ["\n".join(texts), _message(texts)]
+    heard = await each(about, [partial(say, talk, about, text, max_tokens=64) for text in asked])
+    pairs = list(zip(words, heard[::2], heard[1::2], strict=True))
+    known = [(word, split) for word, whole, split in pairs if word in whole.text.lower()]
+    return sum(word in split.text.lower() for word, split in known), len(known)
+
+
+PARTS = (
+    Gate(
+        "parts",
+        "every text part of a message reaches the model",
+        "parts of system turns and of the history; a part that is counted, then dropped, if the model finds no facts",
+        _parts,
+    ),
+)

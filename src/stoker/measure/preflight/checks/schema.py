@@ -1,0 +1,51 @@
+"""Is an answer in the form that was asked for? Under constrained decoding every single one is."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from stoker.measure.json_schema import misfit
+from stoker.measure.preflight.check import About, Gate, Seen, each, failed, passed, say, short
+from stoker.measure.requests.client import Talk
+
+
+async def _schemas(talk: Talk, about: About) -> Seen:
+    forms = about.wording.forms
+
+    def asked_for(at: int) -> dict[str, Any]:
+        form = forms[at]
+        wanted = {"name": form.name.replace("-", "_"), "strict": True, "schema": form.schema}
+        return {"type": "json_schema", "json_schema": wanted}
+
+    asks = [partial(say, talk, about, form.asked, stream=stream, response_format=asked_for(at))
+            for at, form in enumerate(forms) for stream in (False, True)]  # fmt: skip
+    heard = await each(about, asks)
+    right = 0
+    for at, one in enumerate(heard):
+        form = forms[at // 2]
+        try:
+            value = json.loads(one.text)
+        except ValueError:
+            return failed("text", f"{form.name}: no JSON, but {short(one.text)}", passed=right, n=len(heard))
+        if bad := misfit(value, form.schema):
+            return failed("schema", f"{form.name}: {bad}; {short(one.text)}", passed=right, n=len(heard))
+        right += 1
+    return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(heard))
+
+
+def _takes_forms(about: About) -> str:
+    refused = about.facts.refused.get("json_schema")
+    return f"it refuses response_format: {refused}" if refused else ""
+
+
+SCHEMA = (
+    Gate(
+        "json-schema",
+        "five schemas are kept by every answer",
+        "keywords that the five schemas do not use; whether values are true",
+        _schemas,
+        _takes_forms,
+    ),
+)

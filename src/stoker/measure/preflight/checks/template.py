@@ -1,0 +1,138 @@
+"""Is the conversation rendered as the model learned it? By counts, and by the rendered text where it can be had."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from stoker.measure.preflight.check import About, Gate, Seen, absent, document, each, failed, passed, say, user
+from stoker.measure.preflight.wordings import weather_tool
+from stoker.measure.requests.client import Talk
+
+_MARK = re.compile(r"<\|[^|<>\s]{1,40}\|>|<(?:start|end)_of_turn>|</?s>|<bos>|<eos>")
+"""What only stands in a prompt as one special token."""
+_BOS = re.compile(r"^(?:<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begin▁of▁sentence｜>|\[BOS\]|<\|bos\|>)")
+_SYSTEM, _ASKED, _SAID, _AGAIN = "Be brief and calm.", "First question here.", "First answer here.", "Second question."
+
+
+def _conversations(about: About) -> dict[str, dict[str, Any]]:
+    tool = weather_tool(about.wording)
+    call = {"id": "call_00001", "type": "function",
+            "function": {"name": tool.name, "arguments": '{"city": "Paris"}'}}  # fmt: skip
+    turns = [user(_ASKED), {"role": "assistant", "content": _SAID}, user(_AGAIN)]
+    called = [user(_ASKED), {"role": "assistant", "content": "", "tool_calls": [call]}]
+    result = {"role": "tool", "tool_call_id": "call_00001", "content": '{"temp": 20}'}
+    system = {"role": "system", "content": _SYSTEM}
+    found: dict[str, dict[str, Any]] = {
+        "plain": {"messages": [user(_ASKED)]},
+        "system": {"messages": [system, user(_ASKED)]},
+        "turns": {"messages": turns},
+        "unicode": {"messages": [user(_ASKED + " Größe, naïve, 12,345.678 — «déjà vu»")]},
+    }
+    if "tools" not in about.facts.refused:
+        found["tools"] = {"messages": [user(_ASKED)], "tools": [tool.chat]}
+        found["result"] = {"messages": [*called, result], "tools": [tool.chat]}
+    return found
+
+
+_MORE = (
+    ("system", "plain", "a system turn"),
+    ("turns", "plain", "more turns"),
+    ("unicode", "plain", "more text"),
+    ("tools", "plain", "tools"),
+    ("result", "tools", "a call and its result"),
+)
+
+
+async def _counts(talk: Talk, about: About) -> Seen:
+    """1. counted at all  2. the same twice  3. more in it counts more  4. as recorded"""
+    asked = _conversations(about)
+
+    async def count(fields: dict[str, Any]) -> int | None:
+        return (await say(talk, about, fields["messages"], max_tokens=1, tools=fields.get("tools"))).timed.tokens.input
+
+    twice = [*asked.values(), *asked.values()]
+    found = await each(about, [lambda fields=fields: count(fields) for fields in twice])  # type: ignore[misc]
+    first = dict(zip(asked, found[: len(asked)], strict=True))
+    if None in found:  # 1
+        return failed("none", "usage.prompt_tokens is missing")
+    numbers = {name: value for name, value in first.items() if value is not None}
+    if found[: len(asked)] != found[len(asked) :]:  # 2
+        return failed("differs", "the same prompt counts differently when it is sent again", **numbers)
+    for larger, smaller, what in _MORE:  # 3
+        if larger in numbers and numbers[larger] <= numbers[smaller]:
+            text = f"{what} adds no tokens: {numbers[larger]} against {numbers[smaller]}"
+            return failed(f"no-{larger}", text, **numbers)
+    told = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    recorded = {name: about.baseline[name] for name in numbers if name in about.baseline}
+    changed = [f"{name} {numbers[name]} instead of {value}" for name, value in recorded.items()
+               if value != numbers[name]]  # fmt: skip
+    if changed:  # 4
+        return failed("changed", f"not as recorded: {', '.join(changed)}", **numbers)
+    return passed(f"{told}{'; as recorded' if recorded else ''}", **numbers)
+
+
+async def _render(talk: Talk, about: About) -> Seen:
+    """1. it can be had  2. everything is in it, in order  3. ends as an answer begins  4. marks are single tokens
+    5. one beginning of sequence  6. a chat of these turns costs what their tokens are"""
+    engine, look = about.facts.engine, about.look
+    turns = [{"role": "system", "content": _SYSTEM}, user(_ASKED), {"role": "assistant", "content": _SAID},
+             user(_AGAIN)]  # fmt: skip
+    asked = document(about, turns, max_tokens=1)
+    switch = {name: asked[name] for name in ("chat_template_kwargs",) if name in asked}
+    told = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
+    if not isinstance(told, dict) or not isinstance(told.get("prompt"), str):  # 1
+        return absent("the engine has no /apply-template; prompt-tokens stands in")
+    prompt: str = told["prompt"]
+    places = [prompt.find(text) for text in (_SYSTEM, _ASKED, _SAID, _AGAIN)]
+    if places[0] < 0:  # 2
+        return failed("system", "the system turn is not in the rendered prompt")
+    if min(places) < 0 or places != sorted(places):
+        return failed("order", "turns are missing in the rendered prompt, or in another order")
+    opening = prompt[places[1] + len(_ASKED) : places[2]]
+    tail = prompt[places[3] + len(_AGAIN) :]
+    least = min(len(opening), len(tail))
+    if not least or opening[: max(1, least // 2)] != tail[: max(1, least // 2)]:  # 3
+        return failed("generation", f"it ends with {tail!r}, while answers begin with {opening!r}")
+    tokens = await _pieces(about, prompt)
+    if tokens is None:
+        return passed("system, order and ending are right; tokens could not be had")
+    for mark in dict.fromkeys(_MARK.findall(prompt)):  # 4
+        if not any(piece == mark for piece in tokens):
+            return failed("foreign", f"the template writes {mark}, which is no token of this model")
+    begins = 0
+    while begins < len(tokens) and _BOS.match(tokens[begins]):
+        begins += 1
+    if begins > 1:  # 5
+        return failed("bos", f"the prompt begins with {begins} times {tokens[0]}")
+    counted = (await say(talk, about, turns, max_tokens=1)).timed.tokens.input
+    if counted is not None and abs(counted - len(tokens)) > max(2, 0.05 * len(tokens)):  # 6
+        text = f"a chat is counted as {counted} tokens, its rendered prompt is {len(tokens)}"
+        return failed("count", text, tokens=len(tokens), counted=counted)
+    return passed(f"{len(tokens)} tokens; begins {tokens[0]!r}, ends {tail[-24:]!r}", tokens=len(tokens))
+
+
+async def _pieces(about: About, prompt: str) -> list[str] | None:
+    """As the engine itself would read it, its own beginning of sequence included."""
+    asked = {"content": prompt, "add_special": True, "parse_special": True, "with_pieces": True}
+    told = (await about.look.post(f"{about.facts.engine}/tokenize", asked)).document
+    tokens = told.get("tokens") if isinstance(told, dict) else None
+    if not isinstance(tokens, list) or not all(isinstance(one, dict) and "piece" in one for one in tokens):
+        return None
+    return [one["piece"] if isinstance(one["piece"], str) else "" for one in tokens]
+
+
+TEMPLATE = (
+    Gate(
+        "prompt-tokens",
+        "six fixed conversations cost the tokens they should",
+        "a template that costs more with each turn and is wrong all the same (template, --baseline)",
+        _counts,
+    ),
+    Gate(
+        "template",
+        "one beginning, system and turns in order, ends where the answer begins",
+        "engines that do not render for others; turns with tools",
+        _render,
+    ),
+)

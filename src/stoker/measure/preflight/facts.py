@@ -1,0 +1,178 @@
+"""What a serve says about itself, asked once before the gates: nothing here is a verdict."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from stoker.measure.preflight import wire_flaws
+from stoker.measure.preflight.pages import Look
+from stoker.measure.requests.client import Talk
+
+_RUNNING = re.compile(
+    r"^(?:llamacpp:requests_processing|vllm:num_requests_running|sglang:num_running_reqs)(?:\{[^}]*\})? +([0-9.e+]+)",
+    re.MULTILINE,
+)
+
+_HELLO = {"messages": [{"role": "user", "content": "hello"}], "temperature": 0, "max_tokens": 200}
+_OFF = {"enable_thinking": False}
+REFUSALS = (400, 404, 405, 415, 422, 501)
+_TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+_FEATURES: Mapping[str, Mapping[str, Any]] = {
+    "tools": {
+        "tools": [{"type": "function", "function": {"name": "say", "description": "Say it.", "parameters": _TEXT}}]
+    },
+    "json_schema": {"response_format": {"type": "json_schema", "json_schema": {"name": "said", "schema": _TEXT}}},
+}
+
+
+class Facts(msgspec.Struct):
+    """None and empty: it does not say."""
+
+    model: str
+    """The id that is asked for."""
+    health: int = 0
+    """Status of GET /health."""
+    listed: list[str] = []
+    """Ids in /v1/models."""
+    context: int | None = None
+    """Tokens of one request, as it says."""
+    expected: int | None = None
+    """As the configuration says."""
+    modalities: frozenset[str] = frozenset(("text",))
+    thinks: bool = False
+    """It was seen to, or its template has a switch for it."""
+    switches: bool = False
+    """Its template has a switch for thinking."""
+    always_thinks: bool = False
+    """Also when it was asked not to."""
+    speaks_messages: bool = False
+    engine: str = ""
+    """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
+    props: Mapping[str, Any] = {}
+    refused: Mapping[str, str] = {}
+    """What it refuses (`tools`, `json_schema`), and how it says so."""
+    tells_modalities: bool = False
+    """Whether it says if it takes pictures."""
+    answers_as: list[str] = []
+    """What its answers say that their model is."""
+    aliases: frozenset[str] = frozenset()
+    """What else the model may be called, by its list and its properties."""
+    running: str = ""
+    """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
+
+
+async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
+    """Ask it. Nothing is raised for what is not there."""
+    model = talk.target.served_name
+    facts = Facts(model, expected=expected)
+    facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
+    entry = _listed(facts, (await look.get("/v1/models")).document)
+    for prefix in ("", _upstream(model)):
+        props = (await look.get(f"{prefix}/props")).document
+        if isinstance(props, dict):
+            facts.engine, facts.props = prefix, props
+            break
+    _read_context(facts, entry)
+    if "stoker" in entry and facts.expected is None:  # there it is what the configuration says
+        facts.expected = entry.get("context_length")
+    _read_modalities(facts, entry)
+    probe = await talk.ask(_HELLO)
+    facts.answers_as = wire_flaws.models(probe)
+    facts.aliases = _aliases(facts, entry)
+    if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
+        there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
+        facts.aliases |= frozenset(there)
+        facts.answers_as = facts.answers_as if there else []
+    template = facts.props.get("chat_template")
+    facts.switches = isinstance(template, str) and "enable_thinking" in template
+    facts.thinks = bool(probe.thinking) or facts.switches
+    if probe.thinking:
+        facts.always_thinks = bool((await talk.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
+    facts.refused = await _refused(talk) if probe.timed.is_ok else {}
+    told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
+        {"role": "user", "content": "hello"}]})).document  # fmt: skip
+    facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
+    for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
+        if await running(look, page) is not None:
+            facts.running = page
+            break
+    return facts
+
+
+async def running(look: Look, page: str) -> int | None:
+    """Requests under way, as this page says; None: it does not."""
+    found = await look.get(page)
+    if page.endswith("/metrics"):
+        counts = _RUNNING.findall(found.text)
+        return sum(round(float(count)) for count in counts) if counts else None
+    told = found.document
+    if page.endswith("/slots") and isinstance(told, list):
+        return sum(bool(slot.get("is_processing")) for slot in told if isinstance(slot, dict))
+    if page == "/status" and isinstance(told, dict) and isinstance(told.get("serves"), list):
+        return sum(int(serve.get("in_flight", 0)) for serve in told["serves"])
+    return None
+
+
+async def _refused(talk: Talk) -> dict[str, str]:
+    """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
+    found = {}
+    for name, fields in _FEATURES.items():
+        heard = await talk.ask({**_HELLO, "max_tokens": 1, **fields})
+        if heard.timed.status in REFUSALS:
+            found[name] = f"{heard.timed.status} {heard.refusal[:160]}".strip()
+    return found
+
+
+def _upstream(model: str) -> str:
+    return f"/upstream/{quote(model, safe='')}"
+
+
+def _ids(told: Any) -> list[str]:
+    data = told.get("data") if isinstance(told, dict) else None
+    return [str(entry.get("id")) for entry in data or [] if isinstance(entry, dict)]
+
+
+def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
+    """Our entry in the list."""
+    data = told.get("data") if isinstance(told, dict) else None
+    entries = [entry for entry in data or [] if isinstance(entry, dict)]
+    facts.listed = _ids(told)
+    return next((entry for entry in entries if entry.get("id") == facts.model), {})
+
+
+def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
+    told = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
+    told += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
+    more = entry.get("aliases")
+    return frozenset(one for one in [facts.model, *told, *(more if isinstance(more, list) else [])]
+                     if isinstance(one, str) and one)  # fmt: skip
+
+
+def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
+    meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
+    settings = facts.props.get("default_generation_settings")
+    places = (settings if isinstance(settings, dict) else {}, meta, entry)
+    for place, key in zip((*places, entry), ("n_ctx", "n_ctx", "max_model_len", "context_length"), strict=True):
+        value = place.get(key) if isinstance(place, Mapping) else None
+        if isinstance(value, int) and value > 0:
+            facts.context = value
+            return
+
+
+def _read_modalities(facts: Facts, entry: Mapping[str, Any]) -> None:
+    own = facts.props.get("modalities")
+    ours = entry.get("stoker")
+    found = {"text"}
+    facts.tells_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
+    if isinstance(own, dict) and own.get("vision"):
+        found.add("image")
+    if isinstance(ours, dict):
+        found.update(str(one) for one in ours.get("modalities", ()))
+    if "vision" in found:
+        found.add("image")
+    facts.modalities = frozenset(found)

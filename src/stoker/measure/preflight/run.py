@@ -1,0 +1,192 @@
+"""Every gate that applies, one after the other, as one artifact."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.lease import Target
+from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.measure.artifacts.result_file import new_id, raws
+from stoker.measure.preflight import facts
+from stoker.measure.preflight.causes import cause
+from stoker.measure.preflight.check import About, Gate, NoAnswer, Seen, failed
+from stoker.measure.preflight.pages import Look
+from stoker.measure.preflight.table import GATES, NAMES
+from stoker.measure.preflight.wordings import WORDINGS, wording_for
+from stoker.measure.requests.client import Talk
+
+_GONE = "the server is gone"
+_LEAST = 64
+"""Tokens of output that are asked for however short the context is; else a quarter of it at most."""
+
+
+class Options(NamedTuple):
+    """How thoroughly; the defaults prove what the serve says of itself."""
+
+    only: Sequence[str] = ()
+    """Names of gates; empty: all."""
+    needle_ctx: int | None = None
+    context: int | None = None
+    """Tokens that the configuration promises."""
+    wording: str | None = None
+    """By name; None: chosen by the model's id."""
+    baseline: Mapping[str, Number] = {}
+    seed: int = 1
+    at_once: int = 4
+    without_lacks: bool = False
+    """Also the gates that the wording knows its model not to pass."""
+
+
+class Step(NamedTuple):
+    """A gate begins (no finding yet) or is over."""
+
+    at: int
+    of: int
+    gate: str
+    finding: Finding | None
+
+
+Tell = Callable[[Step], None]
+
+
+async def preflight(
+    subject: Subject, target: Target, options: Options | None = None, tell: Tell = lambda step: None
+) -> Run:
+    """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
+
+    A server that dies and a cancel (Ctrl-C) end it early: finished findings are kept, the others are `interrupted`.
+    """
+    options = options or Options()
+    gates = chosen(options.only)
+    if options.wording is not None and options.wording not in WORDINGS:
+        raise ValueError(f"there is no wording '{options.wording}'; there are {', '.join(WORDINGS)}")
+    at, began = time.time(), time.monotonic()
+    look, talk = Look(target), Talk(target)
+    messages = Talk(target, Dialect.MESSAGES)
+    findings: list[Finding] = []
+    about: About | None = None
+    try:
+        about = await _about(look, talk, messages, options)
+        for number, gate in enumerate(gates):
+            tell(Step(number, len(gates), gate.name, None))
+            finding = await _prove(gate, talk, about)
+            findings.append(finding)
+            tell(Step(number, len(gates), gate.name, finding))
+            if finding.outcome is Outcome.INTERRUPTED:
+                break
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.uncancel():  # more than one wants us gone
+            raise
+    finally:
+        talk.close()
+        messages.close()
+        look.close()
+    findings += [Finding(gate.name, Outcome.INTERRUPTED, "not begun") for gate in gates[len(findings) :]]
+    return Run(
+        id=new_id(Kind.PREFLIGHT, subject.serve, at),
+        kind=Kind.PREFLIGHT,
+        at=at,
+        seconds=time.monotonic() - began,
+        subject=subject,
+        outcome=_outcome(findings),
+        findings=findings,
+        numbers=_numbers(findings),
+        settings=raws(_settings(options, about)),
+    )
+
+
+def chosen(only: Sequence[str]) -> list[Gate]:
+    """In the table's order. Raises ValueError for a name that is none."""
+    for name in only:
+        if name not in NAMES:
+            raise ValueError(f"there is no gate '{name}'; there are {', '.join(NAMES)}")
+    return [gate for gate in GATES if not only or gate.name in only]
+
+
+async def _about(look: Look, talk: Talk, messages: Talk, options: Options) -> About:
+    known = await facts.find(look, talk, options.context)
+    wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
+    if options.without_lacks:
+        wording = wording._replace(lacks={})
+    if known.context is not None:
+        wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
+    return About(
+        facts=known,
+        wording=wording,
+        look=look,
+        messages=messages if known.speaks_messages else None,
+        needle_ctx=options.needle_ctx,
+        baseline=options.baseline,
+        seed=options.seed,
+        at_once=options.at_once,
+    )
+
+
+async def _prove(gate: Gate, talk: Talk, about: About) -> Finding:
+    """1. known not to pass, or nothing to which it applies  2. asked  3. whatever goes wrong is a finding too."""
+    began = time.monotonic()
+    reason = about.wording.lacks.get(gate.name) or (gate.applies(about) if gate.applies else "")
+    if reason:  # 1
+        return Finding(gate.name, Outcome.NOT_APPLICABLE, reason)
+    try:
+        async with asyncio.timeout(gate.seconds):
+            seen = await gate.check(talk, about)  # 2
+    except TimeoutError:  # 3
+        seen = failed("timeout", f"not done within {gate.seconds:g} s")
+    except NoAnswer as error:
+        seen = failed("no-answer", error.sentence())
+    if seen.outcome is Outcome.FAILED and await _is_gone(about):
+        seen = Seen(Outcome.INTERRUPTED, f"{_GONE} ({seen.seen})")
+    found = Finding(gate.name, seen.outcome, seen.seen, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
+    if seen.outcome is Outcome.FAILED:
+        found.cause, found.fix = cause(gate.name, seen.why)
+    return found
+
+
+async def _is_gone(about: About) -> bool:
+    """Nothing listens there any more. What never listened is gone too."""
+    return not (await about.look.get("/v1/models")).status and not (await about.look.get("/health")).status
+
+
+def _outcome(findings: Sequence[Finding]) -> Outcome:
+    found = {finding.outcome for finding in findings}
+    for outcome in (Outcome.FAILED, Outcome.INTERRUPTED):
+        if outcome in found:
+            return outcome
+    return Outcome.PASSED if Outcome.PASSED in found else Outcome.NOT_APPLICABLE
+
+
+def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
+    """`GATE.NUMBER`; `tools.passed` and `tools.n` over all tool gates; how many gates passed."""
+    numbers: dict[str, Number] = {}
+    for finding in findings:
+        numbers |= {f"{finding.name}.{name}": value for name, value in finding.numbers.items()}
+    tools = [finding.numbers for finding in findings if finding.name.startswith("tool-") and "n" in finding.numbers]
+    if tools:
+        numbers["tools.passed"] = sum(found.get("passed", found["n"]) or 0 for found in tools)
+        numbers["tools.n"] = sum(found["n"] or 0 for found in tools)
+    judged = [one for one in findings if one.outcome in (Outcome.PASSED, Outcome.FAILED)]
+    numbers["gates.passed"] = sum(one.outcome is Outcome.PASSED for one in judged)
+    numbers["gates.n"] = len(judged)
+    return numbers
+
+
+def _settings(options: Options, about: About | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed}
+    if about is not None:
+        known = about.facts
+        found |= {"wording": about.wording.name, "context": known.context, "modalities": sorted(known.modalities),
+                  "thinks": known.thinks, "messages": known.speaks_messages}  # fmt: skip
+    return found
+
+
+def recorded(run: Run) -> dict[str, Number]:
+    """The prompt tokens and the marks of answers of an earlier run: a baseline."""
+    kept = {one.name: one.numbers for one in run.findings}
+    answers = {name: mark for name, mark in kept.get("same-model", {}).items() if name.startswith("answer-")}
+    return dict(kept.get("prompt-tokens", {})) | answers

@@ -1,0 +1,26 @@
+"""GATES, in reading order: from what the serve says about itself to what it does under load."""
+
+from __future__ import annotations
+
+from stoker.measure.preflight.check import Gate
+from stoker.measure.preflight.checks.chunks import CHUNKS
+from stoker.measure.preflight.checks.context import CONTEXT
+from stoker.measure.preflight.checks.determinism import STEADY
+from stoker.measure.preflight.checks.identity import IDENTITY
+from stoker.measure.preflight.checks.image import IMAGE
+from stoker.measure.preflight.checks.limits import MAX_TOKENS
+from stoker.measure.preflight.checks.pace import PACE
+from stoker.measure.preflight.checks.parts import PARTS
+from stoker.measure.preflight.checks.repeat import REPEAT
+from stoker.measure.preflight.checks.schema import SCHEMA
+from stoker.measure.preflight.checks.stream import STREAM
+from stoker.measure.preflight.checks.template import TEMPLATE
+from stoker.measure.preflight.checks.text import TEXT
+from stoker.measure.preflight.checks.tools import TOOLS
+from stoker.measure.preflight.checks.unicode import LETTERS
+
+GATES: tuple[Gate, ...] = (
+    *IDENTITY, *TEMPLATE, *PARTS, *TEXT, *CONTEXT, *TOOLS, *SCHEMA, *STREAM, *MAX_TOKENS, *CHUNKS, *PACE, *STEADY,
+    *REPEAT, *IMAGE, *LETTERS,
+)  # fmt: skip
+NAMES: tuple[str, ...] = tuple(gate.name for gate in GATES)

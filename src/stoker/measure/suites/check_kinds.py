@@ -1,0 +1,153 @@
+"""The kinds of checks, as data: what a fixture's `check` holds. `kind` says which it is. Pure.
+
+No kind takes a regular expression: a check that somebody else wrote has to end, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all have in common."""
+
+
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call. Values are compared as JSON; `fold`: strings without regard to case."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+    subset: bool = False
+    """More arguments may be there."""
+    fold: bool = False
+
+
+class Calls(Kind, frozen=True, tag="calls"):
+    """These calls, in any order, and no other."""
+
+    calls: list[Wanted]
+
+
+class Abstain(Kind, frozen=True, tag="abstain"):
+    """Text, and no call: neither a real one nor one written as text."""
+
+
+class Json(Kind, frozen=True, tag="json"):
+    """One JSON value, alone or in one fence."""
+
+    values: Any = None
+    """Has to be in it: of objects a part, of anything else all. None: nothing in particular."""
+    exact: bool = False
+    """Objects have no other keys than these."""
+    schema: dict[str, Any] | None = None
+    """The keywords that `measure.json_schema` knows."""
+
+
+class Number(Kind, frozen=True, tag="number"):
+    """A number as the result: the first line if it is nothing else, what is boxed or bold, or the last one named."""
+
+    value: str
+    """Decimal."""
+
+
+class Copy(Kind, frozen=True, tag="copy"):
+    """Exactly this text. Quotes around it and a full stop after it are forgiven."""
+
+    text: str
+
+
+class Exact(Kind, frozen=True, tag="exact"):
+    """One of these answers, as the whole text or after the last `Answer:`. Case and marks around it do not count."""
+
+    values: list[str]
+
+
+class Contains(Kind, frozen=True, tag="contains"):
+    """Whole words or phrases. Case does not count."""
+
+    all: list[str] = []
+    any: list[str] = []
+    none: list[str] = []
+    ordered: bool = False
+    """`all` in this order."""
+
+
+class Needle(Kind, frozen=True, tag="needle"):
+    """The hidden value, and none of the others that were hidden beside it."""
+
+    value: str
+    decoys: list[str] = []
+
+
+class Facts(Kind, frozen=True, tag="facts"):
+    """At least so many of the facts; each is given as the wordings that count."""
+
+    facts: list[list[str]]
+    least: int
+
+
+class Format(Kind, frozen=True, tag="format"):
+    """The form of the text. What is not given is not looked at. Empty lines do not count."""
+
+    lines: int | None = None
+    bullets: int | None = None
+    numbered: int | None = None
+    paragraphs: int | None = None
+    sentences: int | None = None
+    min_words: int | None = None
+    max_words: int | None = None
+    case: Literal["upper", "lower"] | None = None
+    starts: str = ""
+    ends: str = ""
+    must: list[str] = []
+    must_not: list[str] = []
+
+
+class Line(Kind, frozen=True, tag="line"):
+    """The number of one line of a text with `of` lines."""
+
+    line: int
+    of: int
+
+
+class Edit(Kind, frozen=True, tag="edit"):
+    """Search/replace blocks that apply to `source` and give `wanted`. Space at the ends of lines does not count."""
+
+    source: str
+    wanted: str
+
+
+class Plan(Kind, frozen=True, tag="plan"):
+    """A numbered plan. See `plans.graded`."""
+
+    least: int
+    most: int = 99
+    verbs: list[str] = []
+    """Each step has one of them, in whatever form; empty: `plans.ACTIONS`."""
+    mentions: list[list[str]] = []
+    """Each has to be named somewhere; given as the wordings that count."""
+    order: list[tuple[str, str]] = []
+    """The first step that names the one comes before the first that names the other."""
+
+
+class Code(Kind, frozen=True, tag="code"):
+    """Python whose `tests` (statements that raise where it is wrong) run through after it, in the sandbox."""
+
+    entry: str
+    """The function or class that is asked for."""
+    tests: str
+
+
+Plain = Calls | Abstain | Json | Number | Copy | Exact | Contains | Needle | Facts | Format | Line | Edit | Plan
+"""What pure functions check."""
+
+
+class All(Kind, frozen=True, tag="all"):
+    """Each of these."""
+
+    checks: list[Plain]
+
+
+Check = Plain | All | Code

@@ -1,0 +1,38 @@
+"""Programs: what of an answer is the code, and what its run in the sandbox means. Pure; `run` is handed in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from stoker.domain.answer import Answer
+from stoker.measure.suites.check_kinds import Code
+from stoker.measure.suites.checkers.plain_text import PASSED, Grade, said
+from stoker.measure.suites.sandbox.sandbox import End, Ran
+
+Run = Callable[[str, str], Ran]
+"""(code, tests): `sandbox.run`."""
+_FENCE = re.compile(r"^[ \t]*```([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+_PYTHON = ("", "python", "python3", "py")
+
+
+class Broken(Exception):
+    """The check could not be made: it says nothing about the model."""
+
+
+def program(check: Code, text: str) -> str:
+    """1. the first fence that defines what was asked for  2. the longest fence  3. the whole text."""
+    found: list[str] = [
+        body for language, body in _FENCE.findall(text) if language.lower() in ("", "python", "py", "python3")
+    ]
+    wanted = re.compile(rf"^\s*(?:async\s+def|def|class)\s+{re.escape(check.entry)}\b", re.MULTILINE)
+    defining = [body for body in found if wanted.search(body)]
+    return (defining or sorted(found, key=len, reverse=True) or [text])[0]
+
+
+def code(check: Code, answer: Answer, run: Run) -> Grade:
+    """Raises Broken: the sandbox could not run it."""
+    ran = run(program(check, said(answer)), check.tests)
+    if ran.end is End.BROKEN:
+        raise Broken(ran.told)
+    return PASSED if ran.end is End.PASSED else Grade(False, ran.told)

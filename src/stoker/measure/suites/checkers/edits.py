@@ -1,0 +1,78 @@
+"""Search/replace blocks: found in an answer, applied to a text. Pure.
+
+A block is a line `<<<<<<< SEARCH`, the lines to be replaced, `=======`, the new lines, `>>>>>>> REPLACE`: the form
+that Aider made known (https://aider.chat/docs/more/edit-formats.html).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stoker.domain.answer import Answer
+from stoker.measure.suites.check_kinds import Edit
+from stoker.measure.suites.checkers.plain_text import PASSED, Grade, said
+
+_MARKS = {
+    "search": re.compile(r"<{5,9} SEARCH\s*"),
+    "replace": re.compile(r"={5,9}\s*"),
+    "end": re.compile(r">{5,9} REPLACE\s*"),
+}
+_NEXT = {"": "search", "search": "replace", "replace": "end"}
+
+
+class Block(NamedTuple):
+    search: str
+    replace: str
+
+
+class Unfit(Exception):
+    """The blocks cannot be read, or do not apply."""
+
+
+def blocks(text: str) -> list[Block]:
+    """Raises Unfit: a block is open at the end, or there is none."""
+    found: list[Block] = []
+    parts: dict[str, list[str]] = {}
+    state = ""
+    for line in text.splitlines():
+        following = _NEXT[state]
+        if _MARKS[following].fullmatch(line):
+            state = "" if following == "end" else following
+            if state == "search":
+                parts = {"search": [], "replace": []}
+            elif not state:
+                found.append(Block("\n".join(parts["search"]), "\n".join(parts["replace"])))
+        elif state:
+            parts[state].append(line)
+    if state:
+        raise Unfit(f"block {len(found) + 1} does not end")
+    if not found:
+        raise Unfit("no search/replace block")
+    return found
+
+
+def apply(source: str, found: list[Block]) -> str:
+    """One after the other. Raises Unfit: what is searched for is empty, not there, or there more than once."""
+    lines = source.splitlines()
+    for number, block in enumerate(found, 1):
+        search = block.search.splitlines()
+        places = [at for at in range(len(lines)) if _same(lines[at : at + len(search)], search)] if search else []
+        if len(places) != 1:
+            raise Unfit(f"block {number} is found {len(places)} times")
+        lines[places[0] : places[0] + len(search)] = block.replace.splitlines()
+    return "\n".join(lines)
+
+
+def _same(one: list[str], other: list[str]) -> bool:
+    return [line.rstrip() for line in one] == [line.rstrip() for line in other]
+
+
+def edit(check: Edit, answer: Answer) -> Grade:
+    """1. does not apply  2. gives something else."""
+    try:
+        result = apply(check.source, blocks(said(answer)))
+    except Unfit as error:  # 1
+        return Grade(False, str(error))
+    same = _same(result.strip("\n").splitlines(), check.wanted.strip("\n").splitlines())
+    return PASSED if same else Grade(False, "applies, and gives another text")  # 2

@@ -1,0 +1,48 @@
+"""How much of a run is left at most: a class may end with its next fixture, and nobody knows which ones will. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+
+from stoker.measure.statistics.stats import Verdict
+from stoker.measure.suites.grading import Progress
+
+
+class Left:
+    """`sizes`: fixtures by class, in the order in which classes are asked."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._total = sum(sizes.values())
+        self._to_come = dict(sizes)
+        """Of the present class and those behind it."""
+        self._present = ""
+        self._own: list[float] = []
+        self._every: list[float] = []
+
+    def on_graded(self, step: Progress, seconds: float) -> None:
+        """One more. `seconds` since the one before it, asking and checking together; not counted of an earlier run."""
+        name = step.graded.task_class
+        if name != self._present:
+            self._to_come.pop(self._present, None)  # it was ended early
+            self._present, self._own = name, []
+        self._to_come[name] = 0 if step.verdict is not Verdict.UNDECIDED else max(0, self._to_come[name] - 1)
+        if step.is_new:
+            self._own.append(seconds)
+            self._every.append(seconds)
+
+    @property
+    def share(self) -> float:
+        """That is done, 0 to 1; it jumps where a class is decided."""
+        return 1 - sum(self._to_come.values()) / max(1, self._total)
+
+    @property
+    def seconds(self) -> float | None:
+        """At most: the median of this class times its rest, that of all classes so far times theirs. None: nobody knows
+        yet. A median, since a single slow answer says little of the next ones.
+        """
+        if not self._every:
+            return None
+        rest = {name: count for name, count in self._to_come.items() if name != self._present}
+        own = statistics.median(self._own or self._every) * self._to_come.get(self._present, 0)
+        return own + statistics.median(self._every) * sum(rest.values())

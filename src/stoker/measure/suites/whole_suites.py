@@ -1,0 +1,80 @@
+"""Whole suites: every fixture of a class is asked, so that an interval of a fixed number of samples means what it says.
+
+`eval bootstrap` stops as soon as its sequential test decides; an interval over what it asked until then is too
+optimistic. A gate and a comparison want the interval, and go on to the end. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from stoker.domain.run import Finding, Number, Outcome, Run
+from stoker.measure.statistics.stats import Sprt, wilson
+from stoker.measure.suites.fixture import Fixture, by_class
+from stoker.measure.suites.grading import Graded
+
+
+class Through(Sprt):
+    """A test that is never over."""
+
+    __slots__ = ()
+
+    @property
+    def is_over(self) -> bool:
+        return False
+
+
+class _Raw(msgspec.Struct):
+    graded: list[Graded] = []
+
+
+def graded_in(runs: Iterable[Run]) -> list[Graded]:
+    """Every sample in the raw part of these runs; of one fixture in one wording the first that is met."""
+    found: dict[tuple[str, str], Graded] = {}
+    for run in runs:
+        try:
+            listed = msgspec.json.decode(run.raw, type=_Raw).graded
+        except msgspec.DecodeError:
+            continue  # another version wrote it
+        for one in listed:
+            if one.is_sample:
+                found.setdefault((one.fixture, one.digest), one)
+    return list(found.values())
+
+
+def complete(graded: Sequence[Graded], fixtures: Iterable[Fixture]) -> list[str]:
+    """The classes of which every fixture was asked, and at least one gave a sample."""
+    asked = {(one.fixture, one.digest) for one in graded}
+    sampled = {one.task_class for one in graded if one.is_sample}
+    return [
+        name
+        for name, own in by_class(fixtures).items()
+        if name in sampled and all((one.id, one.digest) in asked for one in own)
+    ]
+
+
+def numbers(graded: Iterable[Graded]) -> dict[str, Number]:
+    """`CLASS.n` and `CLASS.passed`, over samples."""
+    found: dict[str, Number] = {}
+    for one in graded:
+        if one.is_sample:
+            found[f"{one.task_class}.n"] = int(found.get(f"{one.task_class}.n") or 0) + 1
+            passed = int(found.get(f"{one.task_class}.passed") or 0)
+            found[f"{one.task_class}.passed"] = passed + (one.outcome.value == "passed")
+    return found
+
+
+def findings(graded: Sequence[Graded]) -> list[Finding]:
+    """One per class: its rate with the interval, and what gave no sample."""
+    counted, found = numbers(graded), []
+    for name in dict.fromkeys(one.task_class for one in graded):
+        n, passed = int(counted.get(f"{name}.n") or 0), int(counted.get(f"{name}.passed") or 0)
+        interval = wilson(passed, n)
+        missed = [one for one in graded if one.task_class == name and not one.is_sample]
+        seen = f"{passed} of {n}, 95 % interval {interval.low:.3f} to {interval.high:.3f}" if n else "no sample"
+        seen += f"; {len(missed)} questions gave no sample, the first: {missed[0].told}" if missed else ""
+        outcome = Outcome.PASSED if n else Outcome.UNDECIDED
+        found.append(Finding(name, outcome, seen, numbers={"n": n, "passed": passed}))
+    return found

@@ -1,0 +1,232 @@
+"""The largest context that an engine really serves, with the concurrency that is wanted.
+
+For each candidate length the engine is started anew with that limit of its own: what another limit left of the cache
+says nothing about it. A request near the limit proves it, and the tokens that the engine itself counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stoker.domain.lease import Target
+from stoker.domain.run import Finding, Number, Outcome
+from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.requests.client import Heard, Talk
+
+STEP = 256
+"""Candidates are multiples of it; nothing finer is looked for."""
+REPLY = 16
+"""Tokens left for the reply."""
+NEAR, TOO_SHORT = 0.97, 0.9
+"""What a proving request aims at, and below what it proves nothing, as shares of the length less the reply."""
+_TIMEOUT = 1800.0
+_CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request: ([\d.]+)x")
+_CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
+
+
+class NotStarted(Exception):
+    """The engine did not come up with this limit; the text is its own last words, shortened.
+
+    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
+    line that tells.
+    """
+
+    def __init__(self, text: str, kind: str = "", fix: str = "", evidence: str = "") -> None:
+        super().__init__(text)
+        self.kind, self.fix, self.evidence = kind, fix, evidence or text
+
+
+class Started(NamedTuple):
+    """An engine that runs with one candidate's limit."""
+
+    target: Target
+    told: Told
+    """What it says of itself."""
+    log: str
+    """What it wrote since its start."""
+    stop: Callable[[], Awaitable[None]]
+    failure: Callable[[], NotStarted | None] = lambda: None
+    """Why it ended by itself; None: it runs."""
+
+
+Start = Callable[[int], Awaitable[Started]]
+
+
+class Trial(msgspec.Struct):
+    """One candidate."""
+
+    context: int
+    outcome: str
+    """`works`, or why not, in one sentence."""
+    kv_tokens: int | None = None
+    """Tokens that its cache holds, as the engine says."""
+    concurrency: float | None = None
+    """Requests of full length at once, as the engine says."""
+    prompt_tokens: int | None = None
+    """Of the proving request, as the engine counted."""
+    seconds: float | None = None
+    """From its sending to its end."""
+
+    @property
+    def works(self) -> bool:
+        return self.outcome == "works"
+
+
+class Search:
+    """Which candidate comes next: up in doublings while it works, then halving what lies between. Pure."""
+
+    def __init__(self, low: int, high: int, step: int = STEP) -> None:
+        self._step = step
+        self._high = max(step, high // step * step)
+        self._next: int | None = min(max(step, -(-low // step) * step), self._high)
+        self.works = 0
+        """The largest that did."""
+        self._fails: int | None = None
+        """The smallest that did not."""
+
+    def next(self) -> int | None:
+        return self._next
+
+    def took(self, context: int, works: bool) -> None:
+        """What became of it.
+
+        1. the highest works -> over  2. works, nothing failed yet -> twice as much  3. else -> the middle
+        4. less than a step between -> over
+        """
+        if works:
+            self.works = max(self.works, context)
+        else:
+            self._fails = context if self._fails is None else min(self._fails, context)
+        if self.works >= self._high:
+            self._next = None  # 1
+        elif self._fails is None:
+            self._next = min(context * 2, self._high)  # 2
+        else:
+            middle = (self.works + self._fails) // 2 // self._step * self._step
+            self._next = middle if middle > self.works and middle < self._fails else None  # 3, 4
+
+
+async def search(
+    low: int, high: int, concurrency: float, start: Start, tell: Callable[[Trial], None] = lambda trial: None
+) -> list[Trial]:
+    """Every trial, in order. On cancel the engine of the one under way is stopped."""
+    plan, trials = Search(low, high), list[Trial]()
+    while (context := plan.next()) is not None:
+        trial = await prove(context, concurrency, start)
+        trials.append(trial)
+        tell(trial)
+        plan.took(context, trial.works)
+    return trials
+
+
+async def prove(context: int, wanted: float, start: Start) -> Trial:
+    """Start the engine with this limit, look at what it says, fill it once, stop it."""
+    try:
+        started = await start(context)
+    except NotStarted as error:
+        return Trial(context, f"did not start: {error}")
+    try:
+        kv_tokens, concurrency = reported(started.told.props, started.log, context)
+        trial = Trial(context, "", kv_tokens, concurrency)
+        own = _own_limit(started.told.props)
+        if own is not None and own < context:
+            trial.outcome = f"the engine took {own} tokens for its limit instead"
+            return trial
+        if concurrency is not None and concurrency < wanted:
+            trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} wanted"
+            return trial
+        talk = Talk(started.target)
+        try:
+            await _fill(talk, context, trial)
+        finally:
+            talk.close()
+        return trial
+    finally:
+        await started.stop()
+
+
+async def _fill(talk: Talk, context: int, trial: Trial) -> None:
+    """A prompt of the wanted length, found by counting what a short one takes; then the proof."""
+    goal = int((context - REPLY) * NEAR)
+    probe, other = await talk.ask(_prompt(50)), await talk.ask(_prompt(100))
+    few, more = probe.timed.tokens.input, other.timed.tokens.input
+    if few is None or more is None or more <= few:
+        trial.outcome = f"a short request failed ({probe.timed.failure or other.timed.failure or 'no usage'})"
+        return
+    words = 50 + int((goal - few) * 50 / (more - few))
+    heard = await talk.ask(_prompt(max(words, 1)), timeout=_TIMEOUT)
+    trial.prompt_tokens, trial.seconds = heard.timed.tokens.input, round(heard.timed.ended - heard.timed.t0, 3)
+    trial.outcome = verdict(heard, goal)
+
+
+def verdict(heard: Heard, goal: int) -> str:
+    """`works`, or why not."""
+    if not heard.timed.is_ok:
+        return f"a request near the limit failed ({heard.timed.failure})"
+    counted = heard.timed.tokens.input or 0
+    if counted < TOO_SHORT * goal:
+        return f"a request near the limit was cut to {counted} tokens"
+    return "works"
+
+
+def _prompt(words: int) -> dict[str, Any]:
+    numbers = " ".join(str(n % 10) for n in range(words))
+    content = f"Remember these: {numbers}\nSay pong."
+    return {"messages": [{"role": "user", "content": content}], "max_tokens": REPLY // 2, "temperature": 0}
+
+
+def reported(props: Any, log: str, context: int) -> tuple[int | None, float | None]:
+    """(tokens of cache, requests of full length at once), as the engine says.
+
+    1. vLLM, in its log, for this very length  2. SGLang's tokens  3. llama.cpp: slots whose own context is enough.
+    None: it does not say.
+    """
+    sizes = _CACHE.findall(log)
+    kv_tokens = int(sizes[-1].replace(",", "")) if sizes else None
+    for length, figure in reversed(_CONCURRENCY.findall(log)):
+        if int(length.replace(",", "")) == context:
+            return kv_tokens, float(figure)  # 1
+    if kv_tokens is not None:
+        return kv_tokens, round(kv_tokens / context, 2)  # 2
+    if isinstance(props, dict) and isinstance(props.get("total_slots"), int):
+        own = _own_limit(props)
+        if own is not None:
+            return own * props["total_slots"], float(props["total_slots"] if own >= context else 0)  # 3
+    return None, None
+
+
+def _own_limit(props: Any) -> int | None:
+    """Tokens of one of llama.cpp's slots."""
+    settings = props.get("default_generation_settings") if isinstance(props, dict) else None
+    own = settings.get("n_ctx") if isinstance(settings, dict) else None
+    return own if isinstance(own, int) else None
+
+
+def findings(trials: list[Trial]) -> list[Finding]:
+    """One per candidate, in order of length. What does not work is no failure of the search."""
+    return [
+        Finding(
+            f"context-{trial.context}",
+            Outcome.PASSED if trial.works else Outcome.FAILED,
+            trial.outcome,
+            numbers={
+                "context": trial.context,
+                "kv_tokens": trial.kv_tokens,
+                "concurrency": trial.concurrency,
+                "prompt_tokens": trial.prompt_tokens,
+            },
+            seconds=trial.seconds,
+        )
+        for trial in sorted(trials, key=lambda one: one.context)
+    ]
+
+
+def numbers(trials: list[Trial]) -> dict[str, Number]:
+    largest = max((trial for trial in trials if trial.works), key=lambda one: one.context, default=None)
+    if largest is None:
+        return {"context": None}
+    return {"context": largest.context, "kv_tokens": largest.kv_tokens, "concurrency": largest.concurrency}

@@ -1,0 +1,71 @@
+"""What live grades say of the tiers, and what grading cost today: STATE/live.json. The running Stoker alone writes it.
+
+live.json               {"version": 1, "spent": {"day": "2026-11-21", "amount": 0.01}, "rows": [...]}
+
+Rows are as in the quality profile, with the source `live`. There is no history: what a suite measures replaces them.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+from stoker.domain.errors import ConfigError
+from stoker.domain.spending import Spent
+from stoker.domain.tier import Row
+from stoker.store.profile import MAX_BYTES, Rows, checked
+
+log = logging.getLogger("stoker.store")
+VERSION = 1
+
+
+class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int = VERSION
+    spent: Spent = Spent()
+    rows: list[Row] = []
+
+
+def path_of(state: str | Path) -> Path:
+    return Path(state) / "live.json"
+
+
+def encode(rows: Rows, spent: Spent) -> bytes:
+    """The same bytes for the same rows, in whatever order they come."""
+    ordered = [rows[key] for key in sorted(rows)]
+    return msgspec.json.format(msgspec.json.encode(Live(VERSION, spent, ordered)), indent=1) + b"\n"
+
+
+def read(path: Path) -> tuple[Rows, Spent]:
+    """Nothing where there is no file. Raises OSError, or ConfigError of a file that is none of ours."""
+    try:
+        with path.open("rb") as file:
+            body = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return {}, Spent()
+    try:
+        found = msgspec.json.decode(body, type=Live)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError([f"{path}: holds no live grades: {error}"]) from error
+    if found.version != VERSION:
+        raise ConfigError([f"{path}: is of version {found.version}; this Stoker reads version {VERSION}"])
+    return checked(found.rows, str(path)), found.spent
+
+
+def recover(path: Path) -> tuple[Rows, Spent]:
+    """As `read`, for its owner: what cannot be read is put aside as `live.json.unreadable`, and nothing is known then.
+    Grades are no reason not to start.
+    """
+    try:
+        return read(path)
+    except OSError as error:
+        log.warning("%s cannot be read (%s): no live grades are known", path, error.strerror)
+    except ConfigError as error:
+        aside = path.with_name(f"{path.name}.unreadable")
+        try:
+            path.replace(aside)
+        except OSError:
+            aside = path
+        log.warning("%s; put aside as %s, and no live grades are known", error.message, aside)
+    return {}, Spent()

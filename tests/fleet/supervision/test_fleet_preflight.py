@@ -1,0 +1,114 @@
+"""What a serve requires is looked at before anything is touched."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
+from stoker.fleet.process.launch_fingerprint import fingerprint
+from stoker.fleet.process.ports import free_port, port_problem, reachable
+from stoker.fleet.process.signing import Signer
+from stoker.fleet.supervision import requirements
+from stoker.fleet.supervision.preflight import problems
+
+
+def serve(directory: Path, **fields: Any) -> Serve:
+    return Serve(name="a", engine="openai", directory=str(directory), cmd=(sys.executable, "{port}"), **fields)
+
+
+def test_files_commands_and_packages_that_are_not_there_are_all_named(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    wanted = Requires(
+        files=("there", "nothere"),
+        commands=("sh", "no-such-command"),
+        packages={"psutil": ">=999", "no-such-package": ""},
+    )
+    found = problems(serve(tmp_path, requires=wanted), (), ())
+    assert len(found) == 4
+    for part, sentence in zip(
+        (f"{tmp_path}/nothere", "`no-such-command`", "psutil>=999, and ", "no-such-package"), found, strict=True
+    ):
+        assert part in sentence
+
+
+@pytest.mark.parametrize("with_packaging", [True, False])
+@pytest.mark.parametrize(
+    ("version", "wanted", "is_met"),
+    [
+        ("0.8.3", ">=0.8,<0.9", True),
+        ("0.9", ">=0.8,<0.9", False),
+        ("1.2", "==1.2.0", True),
+        ("1.2", "!=1.2", False),
+        ("1.10", ">1.9", True),
+        ("2.4.1", "~=2.4", True),
+        ("3.0", "~=2.4", False),
+        ("1", "", True),
+        ("1", "nonsense", False),
+    ],
+)
+def test_version_specifiers(
+    monkeypatch: pytest.MonkeyPatch, version: str, wanted: str, is_met: bool, with_packaging: bool
+) -> None:
+    if not with_packaging:
+        monkeypatch.setitem(sys.modules, "packaging.specifiers", None)
+    assert requirements.satisfies(version, wanted) is is_met
+
+
+def test_a_conflict_that_runs_is_named_with_its_pid(tmp_path: Path) -> None:
+    me = psutil.Process(os.getppid())
+    [problem] = problems(serve(tmp_path, conflicts=(f"{me.name()}.service", "no-such-thing")), (), ())[:1]
+    assert "cannot run beside serve 'a'" in problem
+    assert problems(serve(tmp_path, conflicts=("no-such-thing",)), (), ()) == []
+    ours = {p.pid for p in psutil.process_iter()}
+    assert problems(serve(tmp_path, conflicts=(me.name(),)), (), ours) == []
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "is not there: create it" in problems(serve(tmp_path / "gone"), (), ())[0]
+
+
+def test_an_external_serve_is_not_looked_at_beyond_its_url(tmp_path: Path) -> None:
+    assert problems(Serve(name="a", driver=Driver.EXTERNAL, base_url="http://x/v1"), (), ()) == []
+    assert "base_url" in problems(Serve(name="a", driver=Driver.EXTERNAL, base_url="nowhere"), (), ())[0]
+
+
+def test_a_port_of_an_address_that_is_not_ours_is_a_problem() -> None:
+    assert "no address of this machine" in (port_problem("192.0.2.1", 8000) or "")
+    port = free_port("127.0.0.1", ())
+    assert port_problem("127.0.0.1", port) is None
+    assert reachable("0.0.0.0") == "127.0.0.1"
+    assert reachable("10.0.0.1") == "10.0.0.1"
+
+
+def test_a_picked_port_is_none_that_the_kernel_gives_to_connections() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert all(free_port("127.0.0.1", ()) < lowest for _ in range(20))
+
+
+def test_a_fingerprint_changes_exactly_with_what_concerns_the_launch(tmp_path: Path) -> None:
+    signer = Signer(lambda: bytes(32))
+    one = serve(tmp_path, env={"A": "1", "B": "2"}, key=Secret("k", "env:K"), requires=Requires(files=("x",)))
+    assert fingerprint(one, signer) == fingerprint(one, Signer(lambda: bytes(32)))
+    fields: dict[str, Any] = {
+        "env": {"B": "2", "A": "1"},
+        "key": Secret("k", "env:L"),
+        "requires": Requires(files=("x",)),
+    }
+    for change, is_same in (
+        ({}, True),
+        ({"max_active": 9, "status": Status.BLOCKED, "stop_grace": 1.0}, True),
+        ({"context": 5}, False),
+        ({"env": {"A": "1"}}, False),
+        ({"key": Secret("z", "env:K")}, False),
+        ({"dialects": frozenset({Dialect.CHAT})}, False),
+    ):
+        other = serve(tmp_path, **{**fields, **change})
+        assert (fingerprint(other, signer) == fingerprint(one, signer)) is is_same, change
+        assert one.launches_like(other) is is_same, change

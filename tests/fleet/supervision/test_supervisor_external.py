@@ -1,0 +1,120 @@
+"""Serves that somebody else runs: found, watched, forgotten; never started, never stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
+from stoker.domain.serve import Driver, Secret, Serve
+from stoker.fleet.drivers.external import address_of
+from stoker.fleet.process.ports import free_port
+from stoker.http import client
+
+Tell = Callable[[Any], None]
+
+
+@asynccontextmanager
+async def somebody(workshop: Any, *options: str) -> AsyncIterator[tuple[str, subprocess.Popen[bytes]]]:
+    port = free_port("127.0.0.1", ())
+    argv = [word.replace("{port}", str(port)) for word in workshop.serve(*options).cmd]
+    with subprocess.Popen(argv) as process:
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    await client.ask(Target("127.0.0.1", port), "/health")
+                    break
+                except client.NoResponse:
+                    await asyncio.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{port}/v1", process
+        finally:
+            process.kill()
+
+
+def external(base_url: str, **fields: Any) -> Serve:
+    return Serve(name="a", engine="openai", driver=Driver.EXTERNAL, base_url=base_url, **fields)
+
+
+def test_an_external_serve_is_proved_watched_and_forgotten(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stoker.fleet.drivers.external.SLOWEST_LOOK", 0.02)
+
+    async def story(workshop: Any) -> None:
+        async with somebody(workshop, "--key", "sesame") as (url, process):
+            fleet = workshop.supervisor()
+            serve = external(url, key=Secret("sesame", "env:X"))
+            running = await fleet.start(serve, workshop.on_exit)
+            assert running.pid is None
+            assert (running.target.key, running.target.base_path) == ("sesame", "")
+            await fleet.stop("a", 1)
+            assert process.poll() is None, "it is not ours to stop"
+            await fleet.start(serve, workshop.on_exit)
+            process.kill()
+            await asyncio.wait_for(workshop.exited.wait(), 5)
+            assert "stopped answering at" in workshop.exits[0][1]
+            assert fleet.statistics() == {}
+            await fleet.close(False)
+
+    tell(story)
+
+
+def test_an_external_serve_that_is_not_there_is_refused_soon(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        fleet = workshop.supervisor()
+        with pytest.raises(StartFailed, match=r"did not answer at .* within 0.1 s .*nothing listens .* start it"):
+            await fleet.start(external("http://127.0.0.1:9/v1", ready_timeout=0.1), workshop.on_exit)
+        assert fleet.statistics() == {}
+        await fleet.close(False)
+
+    tell(story)
+
+
+def test_an_external_serve_without_a_health_path_is_asked_for_its_models(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        async with somebody(workshop, "--health", "404") as (url, _):
+            fleet = workshop.supervisor()
+            await fleet.start(external(url), workshop.on_exit)
+            await fleet.close(True)
+            assert fleet.statistics() == {}
+
+    tell(story)
+
+
+def test_an_external_serve_with_a_wrong_key_or_id_is_refused(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        async with somebody(workshop, "--key", "k", "--id", "b") as (url, _):
+            fleet = workshop.supervisor()
+            with pytest.raises(StartFailed, match="refuses our key"):
+                await fleet.start(external(url), workshop.on_exit)
+            with pytest.raises(StartFailed, match="wanted 'a', GET /v1/models shows 'b'"):
+                await fleet.start(external(url, key=Secret("k", "env:K")), workshop.on_exit)
+            await fleet.close(False)
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://h:1/v1", Target("h", 1)),
+        ("http://h:1/v1/", Target("h", 1)),
+        ("http://h:1", Target("h", 1)),
+        ("https://api.example.com/llm/v1", Target("api.example.com", 443, "/llm", tls=True)),
+        ("http://[::1]:8/v1", Target("::1", 8)),
+    ],
+)
+def test_a_base_url_is_taken_apart(url: str, address: Target) -> None:
+    assert address_of(external(url)) == replace(address, served_name="a")
+
+
+@pytest.mark.parametrize("url", ["ftp://h/v1", "h:1", "http://h:port/", ""])
+def test_a_base_url_that_cannot_be_used_is_refused(url: str) -> None:
+    with pytest.raises(StartFailed, match="no usable base_url"):
+        address_of(external(url))

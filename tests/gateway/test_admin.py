@@ -1,0 +1,204 @@
+"""What operators ask, through the front door: verbs, their scopes, and clear words when they are wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
+
+from stoker.domain.access import Key, Paths, Scope, Settings
+from stoker.domain.errors import ConfigError
+from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.fleet.conversations.keeper import Statistics
+from stoker.fleet.warm import statistics as warm
+from stoker.gateway.admin import Admin, StatusSources
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+from stoker.testing.client import Reply
+from stoker.testing.fleet import FakeFleet
+
+SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
+SERVES = (a_serve("a", slot="gpu", aliases=("al",)), a_serve("b", slot="gpu", served_name="other"))
+KEYS = (Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("k-eye", "env:B"), Scope.OBSERVE),
+        Key("user", Secret("k-user", "env:C")))  # fmt: skip
+
+
+class Office(Stage):
+    """A stage with the real admin; `reload` is what the next reload answers or raises."""
+
+    reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
+    saved: Statistics | None = None
+    """Of conversations."""
+    kept: warm.Statistics | None = None
+    """Of what is warm."""
+
+    def hire(self, path: Path) -> DecisionLog:
+        store = DecisionLog(path / "decisions.db", 100)
+        settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
+        sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
+        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), sources)
+        self.admin.__dict__.update(
+            {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
+        )  # the front was given the small one
+        return store
+
+    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> Reply:
+        client = await self.client()
+        return await client.ask(
+            method, f"/admin/{verb}", {} if document is None and method == "POST" else document, **headers
+        )
+
+
+Story = Callable[[Office], Coroutine[Any, Any, None]]
+
+
+def office(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
+    def decorate(tell: Story) -> Callable[[Path], None]:
+        async def played(path: Path) -> None:
+            async with Office(front, SERVES, SLOTS, FakeFleet()) as stage:
+                store = stage.hire(path)
+                try:
+                    async with asyncio.timeout(5):
+                        await tell(stage)
+                finally:
+                    store.close()
+
+        def run(tmp_path: Path) -> None:
+            asyncio.run(played(tmp_path))
+
+        run.__name__, run.__doc__ = tell.__name__, tell.__doc__
+        return run
+
+    return decorate
+
+
+@office()
+async def test_switch_blocks_until_the_serve_is_there_and_unload_until_it_is_gone(stage: Office) -> None:
+    switched = await stage.say("switch", {"serve": "al"})
+    assert switched.status == 200
+    assert switched.json()["serve"] == "a"
+    assert set(switched.json()) == {"serve", "seconds", "phases"}
+    assert "ready a" in stage.fleet.journal
+    assert (await stage.say("switch", {"serve": "b"})).json()["serve"] == "b"
+    assert stage.fleet.journal[-1] == "ready b"
+    assert (await stage.say("unload", {"serve": "b"})).status == 200
+    assert stage.fleet.alive == {}
+
+
+@office()
+async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(stage: Office) -> None:
+    client = await stage.client()
+    assert (await client.ask("GET", "/status")).json()["conversations"] is None
+    stage.saved = Statistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
+    assert (await client.ask("GET", "/status")).json()["conversations"] == {
+        "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
+    }  # fmt: skip
+
+
+@office()
+async def test_a_switch_that_fails_says_why(stage: Office) -> None:
+    stage.fleet.problems["a"] = ["the weights are missing"]
+    reply = await stage.say("switch", {"serve": "a"})
+    assert reply.status == 503
+    assert "the weights are missing" in reply.json()["error"]["message"]
+    assert stage.fleet.journal == []
+
+
+@office()
+async def test_drain_and_undrain_one_serve_or_all(stage: Office) -> None:
+    client = await stage.client()
+    assert (await stage.say("drain", {"serve": "a"})).json() == {"serve": "a", "draining": True}
+    await client.send(ask())
+    assert (await client.reply()).json()["error"]["code"] == "draining"
+    assert (await stage.say("undrain", {"serve": "a"})).json() == {"serve": "a", "draining": False}
+    assert (await stage.say("drain")).json() == {"serve": None, "draining": True}
+    client = await stage.client()
+    assert (await client.ask("GET", "/readyz")).status == 503
+    await stage.say("undrain")
+    assert (await client.ask("GET", "/readyz")).status == 200
+
+
+@office()
+async def test_cancel_ends_one_request_by_its_id(stage: Office) -> None:
+    client = await stage.client()
+    await client.send(ask(headers=(("x-request-id", "mine"),)))
+    talk = await stage.asked()
+    assert (await stage.say("cancel", {"request_id": "mine"})).json() == {"request_id": "mine", "cancelled": True}
+    assert (await client.reply()).json()["error"]["code"] == "cut"
+    await talk.gone.wait()
+    again = await stage.say("cancel", {"request_id": "mine"})
+    assert (again.status, again.json()["error"]["code"]) == (404, "no_request")
+
+
+@office()
+async def test_reload_answers_what_changed_or_every_problem(stage: Office) -> None:
+    assert (await stage.say("reload")).json() == {"changed": ["a"]}
+
+    def wrong() -> dict[str, Any]:
+        raise ConfigError(["first problem", "second problem"])
+
+    stage.reload = wrong
+    reply = await stage.say("reload")
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "config_error")
+    assert "second problem" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "document", "status", "words"),
+    [("fly", {}, 404, "switch"), ("switch/x", {}, 404, "switch"), ("switch", {}, 400, "'serve' is missing"),
+     ("switch", {"serve": "zz"}, 404, "zz"), ("switch", {"serve": 7}, 400, "serve"),
+     ("switch", {"sevre": "a"}, 400, "sevre"),
+     ("switch", [1], 400, "object"), ("cancel", {}, 400, "'request_id' is missing")],
+)  # fmt: skip
+def test_a_wrong_question_gets_a_clear_answer(
+    verb: str, document: Any, status: int, words: str, tmp_path: Path
+) -> None:
+    @office()
+    async def tell(stage: Office) -> None:
+        reply = await stage.say(verb, document)
+        assert reply.status == status
+        assert words in reply.json()["error"]["message"]
+
+    tell(tmp_path)
+
+
+@office(keys=KEYS)
+async def test_each_verb_wants_its_scope(stage: Office) -> None:
+    for verb in ("switch", "unload", "drain", "undrain", "reload", "cancel", "fly"):
+        for key in ("k-user", "k-eye"):
+            assert (await stage.say(verb, {"serve": "a"}, x_api_key=key)).status == 403
+    assert stage.fleet.journal == []
+    assert (await stage.say("decisions", method="GET", x_api_key="k-eye")).status == 200
+    assert (await stage.say("decisions", method="GET", x_api_key="k-user")).status == 403
+    assert (await stage.say("unload", {"serve": "a"}, x_api_key="k-boss")).status == 200
+
+
+@office()
+async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
+    assert (await stage.say("decisions?limit=x", method="GET")).status == 400
+    assert (await stage.say("decisions?limit=5", method="GET")).json() == {"decisions": []}
+    assert (await stage.say("decisions/req_0", method="GET")).status == 404
+    client = await stage.client()
+    status = (await client.ask("GET", "/status")).json()
+    assert [(s["name"], s["state"]) for s in status["serves"]] == [("a", "stopped"), ("b", "stopped")]
+    assert (status["frontdoor"]["auth"], status["frontdoor"]["in_flight"], status["draining"]) == ("none", 0, False)
+    models = (await client.ask("GET", "/v1/models")).json()["data"]
+    assert [m["id"] for m in models] == ["a", "engine", "al", "b", "other"]
+    assert models[0]["stoker"]["state"] == "stopped"
+    assert b"stoker" in (await client.ask("GET", "/metrics")).body
+
+
+@office()
+async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
+    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
+    found = (await (await stage.client()).ask("GET", "/status")).json()
+    assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
+    assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [
+        ("a", "warm", "rule"),
+        ("b", "warm", None),
+    ]

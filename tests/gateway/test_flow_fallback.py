@@ -1,0 +1,114 @@
+"""A serve whose device is not up to it: its fallback answers, once, before anything was sent, and the reply says so."""
+
+from __future__ import annotations
+
+import pytest
+from tests.gateway.flow_stage import Stage, a_serve, ask, story
+
+from stoker.domain.access import Key
+from stoker.domain.decision import Candidate
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.testing.fleet import FakeFleet
+
+GPU = (Slot("gpu", swap=SwapPolicy(min_residency=0.0, linger=0.0, max_wait=0.05, drain_timeout=0.05)),)
+BIG = a_serve("big", slot="gpu", fallback="small")
+SMALL = a_serve("small", slot="gpu")
+
+
+def too_small(code: str = "out_of_memory") -> FakeFleet:
+    fleet = FakeFleet()
+    fleet.broken["big"] = "CUDA error: out of memory"
+    fleet.failures["big"] = code
+    return fleet
+
+
+@pytest.mark.parametrize("code", ["out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"])
+def test_a_start_that_is_beyond_the_device_is_answered_by_the_fallback(code: str) -> None:
+    @story(BIG, SMALL, slots=GPU, fleet=lambda: too_small(code))
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        await client.send(ask(model="big"))
+        talk = await stage.asked()
+        talk.reply({"ok": 1})
+        reply = await client.reply()
+        assert reply.status == 200
+        assert reply.header("x-stoker-serve") == "small"
+        assert reply.header("x-stoker-fallback") == f"big: {code}"
+        decision = await stage.sealed()
+        assert (decision.model, decision.serve, decision.outcome) == ("big", "small", "served")
+        assert decision.candidates == [Candidate("big", code), Candidate("small")]
+        assert stage.fleet.journal == ["start big", "gone big", "start small", "ready small"]
+
+    tell()
+
+
+@story(BIG, SMALL, slots=GPU, fleet=lambda: too_small("exited"))
+async def test_any_other_failure_is_told_as_it_is(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (503, "exited")
+    assert (await stage.sealed()).serve == "big"
+
+
+@story(BIG, SMALL, slots=GPU)
+async def test_a_serve_that_dies_of_the_request_itself_is_replaced_and_the_request_sent_once_more(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    talk = await stage.asked()
+    stage.fleet.failures["big"] = "out_of_memory"
+    talk.close()
+    stage.fleet.die("big", "SIGKILL")
+    talk = await stage.asked()
+    talk.reply({"ok": 1})
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-serve")) == (200, "small")
+    decision = await stage.sealed()
+    assert decision.attempts == 2
+
+
+@story(BIG, SMALL, slots=GPU)
+async def test_after_the_first_byte_nothing_is_sent_again(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big", stream=True))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("x")
+    head = await client.head()
+    stage.fleet.failures["big"] = "out_of_memory"
+    talk.close()
+    stage.fleet.die("big", "SIGKILL")
+    events = [event async for event in client.events(head)]
+    assert "error" in events[-1].json()
+    assert (await stage.sealed()).serve == "big"
+
+
+@story(BIG, SMALL, slots=GPU, fleet=too_small)
+async def test_a_fallback_that_fails_too_is_the_end_of_it(stage: Stage) -> None:
+    stage.fleet.broken["small"] = "out of memory as well"
+    stage.fleet.failures["small"] = "out_of_memory"
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    reply = await client.reply()
+    assert reply.status == 503
+    assert "as well" in reply.json()["error"]["message"]
+    assert stage.fleet.journal.count("start big") == 1
+
+
+KEY = Key("team", Secret("k", "env:K"), models=("big",))
+
+
+@story(BIG, SMALL, slots=GPU, fleet=too_small, keys=(KEY,))
+async def test_a_caller_who_may_not_use_the_fallback_gets_the_first_error(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big", headers=(("Authorization", "Bearer k"),)))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (503, "out_of_memory")
+
+
+@story(BIG, a_serve("small", slot="gpu", dialects=frozenset((Dialect.EMBEDDINGS,))), slots=GPU, fleet=too_small)
+async def test_a_fallback_that_speaks_nothing_of_use_is_none(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    assert (await client.reply()).json()["error"]["code"] == "out_of_memory"

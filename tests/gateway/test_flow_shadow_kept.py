@@ -1,0 +1,133 @@
+"""The money of grading, what is kept of grades, and what a suite does to them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from tests.gateway.flow_stage import PATIENCE, Stage, story
+from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
+
+from stoker.domain.tier import Cost, Row, Verdict, Verify
+from stoker.quality import shadow
+from stoker.store import live_grades as live
+from stoker.store.live_grades import read
+
+
+@story(SMALL, LARGE)
+async def test_the_days_money_ends_the_grading_until_the_next_day(stage: Stage) -> None:
+    """One question costs 0.7 here; a second one might go beyond the cap."""
+    async with house(stage, cost=Cost(700.0, 0.0), cost_cap=1.0) as it:
+        await it.load()
+        await served(stage)
+        await it.grade("pass")
+        await it.graded()
+        it.shadow._counts.ungraded.clear()
+        it.shadow.spent = it.shadow.spent.plus(0.25, it.at)
+        await served(stage)
+        await it.dropped("cost_cap")
+        it.at += DAY
+        await served(stage)
+        await it.grade("pass")
+        await it.graded(2)
+        assert it.shadow.status()["spent_today"] == pytest.approx(0.7)  # type: ignore[index]
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_grades_and_what_was_spent_are_there_after_a_restart(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        await served(stage)
+        await it.grade("fail")
+        await it.graded()
+        await it.shadow.close()
+        rows, spent = read(it.state / "live.json")
+        assert [(row.passed, row.n, row.source) for row in rows.values()] == [(0, 1, "live")]
+        assert spent.amount == pytest.approx(0.0012)
+        again = House(stage, it.state, Verify.OFF, Cost(), {})
+        assert (again.row, again.shadow.spent) == ((0, 1), spent)
+        await again.shadow.close()
+
+
+@story(SMALL, LARGE)
+async def test_what_changes_while_it_is_written_is_written_after_it_in_one(
+    stage: Stage,
+) -> None:
+    go, bodies = threading.Event(), list[bytes]()
+
+    def slow(path: Path, body: bytes) -> None:
+        bodies.append(body)
+        go.wait(PATIENCE)
+        if len(bodies) == 2:
+            raise OSError(28, "the disk is full")
+
+    async with house(stage) as it:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(live, "write", slow)
+            await it.load()
+            for number in (1, 2, 3):
+                await served(stage)
+                await it.grade("pass")
+                await it.graded(number)
+            await stage.until(lambda: bodies, "the first is under way")
+            go.set()
+            await stage.until(lambda: len(bodies) == 2, "what came meanwhile")
+            await it.shadow.close()
+        assert [json.loads(body)["rows"][0]["n"] for body in bodies] == [1, 3]
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage) -> None:
+    async with house(stage) as it:
+        await it.load()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shadow, "REMEMBERED", 1)
+            for number in (1, 2):
+                await served(stage)
+                await it.grade("pass")
+                await it.graded(number)
+        assert [bool(it.shadow.grade_of(one.id)) for one in stage.decisions] == [False, True]
+        stage.decisions.clear()
+
+
+@story(SMALL, LARGE)
+async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
+    async with house(stage) as it:
+        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        before = {("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
+        it.evidence.on_measured(before)
+        assert it.evidence.grades == {}, "it is new to Stoker, however old it is"
+        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.evidence.on_measured(dict(before))
+        assert len(it.evidence.grades) == 1, "nothing was measured since"
+        it.evidence.on_measured({("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)})
+        it.shadow._written = b""
+        it.begin()
+        assert it.evidence.grades == {}, "measured while Stoker did not run"
+        await stage.until((it.state / "live.json").exists, "it is written")
+        await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
+
+
+@story(SMALL, LARGE)
+async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
+    async with house(stage) as it:
+        allowed = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
+        it.evidence.on_measured({("cheap", "chat"): allowed})
+        await it.load()
+        await served(stage)
+        for number in (1, 2, 3):
+            await it.grade("fail")
+            await it.graded(number)
+            if number < 3:
+                await served(stage)
+        await served(stage)
+        verdicts = [decision.routed.verify for decision in stage.decisions if decision.routed]
+        assert verdicts == ["observe", "observe", "observe", "hold-tools"]
+        assert "live answers: 0 of 3 passed" in str(stage.decisions[-1].routed)
+        assert [one[:2] for one in it.router.stale()] == [("cheap", "chat")]
+        await it.grade("pass")
+        stage.decisions.clear()

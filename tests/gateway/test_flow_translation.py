@@ -1,0 +1,364 @@
+"""A request whose serve speaks another dialect: written for it on the way there, and for the client on the way back.
+
+The codecs have tests of their own (tests/request/translate); these hold what the way of a request adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.gateway.flow_stage import Stage, a_serve, delta, story
+
+from stoker.domain.access import Media
+from stoker.domain.dialect import Dialect
+from stoker.domain.serve import Translation
+from stoker.request.relay import site
+from stoker.request.relay.pictures import Pictures
+from stoker.testing.client import Event, RawClient, compose
+
+MESSAGES = "/v1/messages"
+CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
+MESSAGES_ONLY = a_serve(dialects=frozenset((Dialect.MESSAGES,)))
+RESPONSES_ONLY = a_serve(dialects=frozenset((Dialect.RESPONSES,)))
+WHOLE = {
+    "id": "chatcmpl-1",
+    "model": "engine",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+}
+
+
+def messages(**fields: Any) -> bytes:
+    document = {"model": "a", "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}], **fields}
+    return compose("POST", MESSAGES, document, (("anthropic-version", "2023-06-01"), ("x-stainless-lang", "python")))
+
+
+async def told(client: RawClient) -> list[Event]:
+    head = await client.head()
+    assert head.status == 200
+    return [event async for event in client.events(head)]
+
+
+@story(CHAT_ONLY)
+async def test_a_messages_request_reaches_a_chat_serve_as_chat_and_its_answer_comes_back_as_a_message(
+    stage: Stage,
+) -> None:
+    client = await stage.client()
+    await client.send(messages(system="be brief", thinking={"type": "disabled"}, top_k=3))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/chat/completions ")
+    assert (talk.header("anthropic-version"), talk.header("x-stainless-lang")) == (None, None)
+    assert talk.json()["model"] == "engine"
+    assert talk.json()["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "hi"},
+    ]
+    talk.reply(WHOLE)
+    reply = await client.reply()
+    assert reply.json()["content"] == [{"type": "text", "text": "hello"}]
+    assert (reply.json()["usage"]["input_tokens"], reply.json()["usage"]["cache_read_input_tokens"]) == (5, 4)
+    assert reply.header("x-stoker-translation") == "messages>chat,model"
+    decision = await stage.sealed()
+    assert (decision.input_tokens, decision.cached_tokens, decision.output_tokens) == (9, 4, 2)
+    assert decision.translation == "messages>chat,model"
+
+
+@story(MESSAGES_ONLY)
+async def test_a_chat_request_reaches_a_messages_serve_with_its_version_and_a_limit(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose("POST", "/v1/chat/completions", {"model": "a", "messages": [], "logit_bias": {"1": 2}}))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/messages ")
+    assert (talk.header("anthropic-version"), talk.json()["max_tokens"]) == ("2023-06-01", 4096)
+    talk.reply({"id": "msg_1", "model": "engine", "content": [{"type": "text", "text": "x"}], "stop_reason": "refusal",
+                "stop_details": {"type": "refusal"}, "usage": {"input_tokens": 3, "output_tokens": 1}})  # fmt: skip
+    reply = await client.reply()
+    assert reply.json()["choices"][0]["finish_reason"] == "content_filter"
+    assert reply.header("x-stoker-translation") == "chat>messages,lossy:logit_bias,model,lossy:stop_details"
+    assert (await stage.sealed()).translation == reply.header("x-stoker-translation")
+
+
+@story(CHAT_ONLY)
+async def test_a_stream_is_translated_event_by_event(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages(stream=True))
+    talk = await stage.asked()
+    assert talk.json()["stream_options"] == {"include_usage": True}
+    talk.begin()
+    talk.say("he")
+    talk.say("llo")
+    usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    talk.chunk(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}\n\n')
+    talk.chunk(b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(usage).encode())
+    talk.send(b"0\r\n\r\n")
+    events = await told(client)
+    assert [event.name for event in events] == [
+        "message_start", "content_block_start", "content_block_delta", "content_block_delta", "content_block_stop",
+        "message_delta", "message_stop",
+    ]  # fmt: skip
+    assert events[-2].json()["delta"]["stop_reason"] == "max_tokens"
+    assert events[-2].json()["usage"]["input_tokens"] == 3
+    assert (await stage.sealed()).output_tokens == 2
+
+
+@story(CHAT_ONLY)
+async def test_the_200_is_held_until_something_is_said_so_that_a_failure_before_has_its_status(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages(stream=True))
+    talk = await stage.asked()
+    talk.begin()
+    talk.chunk(b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}\n\n')
+    talk.chunk(b'data: {"error":{"code":500,"message":"secret prompt"}}\n\n')
+    reply = await client.reply()
+    assert (reply.status, reply.json()["type"], reply.json()["error"]["type"]) == (502, "error", "api_error")
+    assert reply.json()["error"]["source"] == "upstream"
+
+
+@story(CHAT_ONLY)
+async def test_a_stream_that_breaks_off_ends_with_one_error_event_of_the_client(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages(stream=True))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("he")
+    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    talk.close()
+    events = await told(client)
+    assert [event.name for event in events].count("error") == 1
+    assert events[-1].name == "error"
+    assert "message_stop" not in [event.name for event in events]
+    assert (await stage.sealed()).reason == "upstream_broke"
+
+
+@story(CHAT_ONLY)
+async def test_a_client_that_hangs_up_at_the_end_it_was_told_was_served(stage: Stage) -> None:
+    """Codex does so at `response.completed`, before the serve has closed its stream."""
+    client = await stage.client()
+    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("he")
+    talk.chunk(b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+    head = await client.head()
+    async for event in client.events(head):
+        if event.name == "response.completed":
+            break
+    await client.close()
+    assert (await stage.sealed()).outcome == "served"
+
+
+@story(CHAT_ONLY)
+async def test_an_error_event_of_a_responses_stream_has_the_next_number(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("he")
+    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    talk.close()
+    events = [event.json() for event in await told(client)]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "error"
+
+
+@story(RESPONSES_ONLY)
+async def test_so_has_one_of_a_stream_that_passes_through(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    talk = await stage.asked()
+    talk.begin()
+    event = {"type": "response.output_text.delta", "delta": "x", "sequence_number": 7}
+    talk.chunk(b"event: response.output_text.delta\ndata: %b\n\n" % json.dumps(event).encode())
+    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    talk.close()
+    assert (await told(client))[-1].json()["sequence_number"] == 8
+
+
+@story(CHAT_ONLY)
+async def test_a_refusal_of_the_serve_keeps_its_words_in_the_clients_dialect(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages())
+    talk = await stage.asked()
+    talk.reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, "400 Bad Request")
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert (reply.json()["error"]["message"], reply.json()["error"]["code"]) == ("too long", "context_length_exceeded")
+    assert reply.header("x-should-retry") == "false"
+
+
+@story(a_serve(dialects=frozenset((Dialect.CHAT,)), translation=Translation(strict=True)))
+async def test_a_strict_serve_refuses_what_would_be_lost_and_is_not_asked(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages(tools=[{"type": "web_search_20250305", "name": "web_search"}]))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "would_lose")
+    assert "server_tools" in reply.json()["error"]["message"]
+    assert stage.lines == []
+    assert [(c.serve, c.dropped) for c in (await stage.sealed()).candidates] == [("a", "would_lose")]
+
+
+@story(a_serve(dialects=frozenset((Dialect.CHAT, Dialect.MESSAGES)), translation=Translation(always=frozenset(
+    (Dialect.MESSAGES,)))))  # fmt: skip
+async def test_a_dialect_that_the_serve_speaks_badly_is_translated_by_configuration(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(messages())
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/chat/completions ")
+    talk.reply(WHOLE)
+    assert (await client.reply()).json()["type"] == "message"
+
+
+@story()
+async def test_what_passes_through_to_a_local_model_is_without_the_billing_block(stage: Stage) -> None:
+    client = await stage.client()
+    system = [{"type": "text", "text": "x-anthropic-billing-header: cch=1;"}, {"type": "text", "text": "be  brief"}]
+    await client.send(messages(system=system))
+    talk = await stage.asked()
+    assert talk.json()["system"] == system[1:]
+    talk.reply({"content": [], "usage": {}})
+    reply = await client.reply()
+    assert reply.header("x-stoker-translation") == "dropped:billing_header,model"
+
+
+@story()
+async def test_the_address_of_an_image_is_refused_for_a_local_model(stage: Stage) -> None:
+    client = await stage.client()
+    part = {"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest"}}
+    body = {"model": "a", "messages": [{"role": "user", "content": [part]}]}
+    await client.send(compose("POST", "/v1/chat/completions", body))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
+    assert stage.lines == []
+
+
+async def _pictures(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A site with one picture, and one that never comes."""
+    with contextlib.suppress(asyncio.IncompleteReadError):  # who leaves at once has asked for nothing
+        if b"/never" in await reader.readuntil(b"\r\n\r\n"):
+            await reader.read()
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n\x89PNG\r\n\x1a\n" + bytes(40))
+    writer.close()
+
+
+def looking_at(url: str) -> bytes:
+    part = {"type": "image_url", "image_url": {"url": url}}
+    return compose("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}], "model": "a"})
+
+
+@story()
+async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_in_its_addresss_place(
+    stage: Stage,
+) -> None:
+    server = await asyncio.start_server(_pictures, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "PORTS", {*site.PORTS, port})
+        pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
+        client = await stage.client()
+        await client.send(looking_at(f"http://127.0.0.1:{port}/"))
+        talk = await stage.asked()
+        assert talk.json()["model"] == "engine"
+        assert talk.json()["messages"][0]["content"][0]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+        talk.reply({"ok": 1})
+        assert (await client.reply()).status == 200
+        leaver = await stage.client()
+        await leaver.send(looking_at(f"http://127.0.0.1:{port}/never"))
+        await stage.until(lambda: any(call.question for call in stage.flow.active.values()), "it is fetched")
+        await leaver.close()
+        await stage.until(lambda: len(stage.decisions) == 2)
+        assert stage.decisions[-1].outcome == "client_left"
+    server.close()
+
+
+@story()
+async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
+    stage.flow.configure(replace(stage.flow.settings, pictures=Pictures(Media(fetch=True))))
+    client = await stage.client()
+    await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
+    assert [(c.serve, c.dropped) for c in (await stage.sealed()).candidates] == [("a", "image_url_refused")]
+
+
+# -- counting ----------------------------------------------------------------------------------------------------------
+
+
+@story(CHAT_ONLY)
+async def test_tokens_are_counted_by_the_engines_own_counter(stage: Stage) -> None:
+    client = await stage.client()
+    body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
+    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
+    talk.reply({"input_tokens": 12})
+    reply = await client.reply()
+    assert (reply.json(), reply.header("x-stoker-token-count")) == ({"input_tokens": 12}, "engine")
+
+
+@story(CHAT_ONLY)
+async def test_without_a_counter_they_are_counted_by_one_token_of_answer(stage: Stage) -> None:
+    client = await stage.client()
+    body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
+    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    for _ in range(2):
+        (await stage.asked()).reply({}, "404 Not Found")
+    talk = await stage.asked()
+    assert (talk.json()["max_tokens"], talk.json().get("stream")) == (1, None)
+    talk.reply(WHOLE)
+    reply = await client.reply()
+    assert (reply.json(), reply.header("x-stoker-token-count")) == ({"input_tokens": 9}, "generation")
+
+
+@story(CHAT_ONLY)
+async def test_what_nobody_counts_is_no_number(stage: Stage) -> None:
+    client = await stage.client()
+    body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
+    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    for _ in range(2):
+        (await stage.asked()).reply({}, "404 Not Found")
+    (await stage.asked()).reply({})
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (501, "not_counted")
+
+
+# -- Ollama ------------------------------------------------------------------------------------------------------------
+
+
+@story(CHAT_ONLY)
+async def test_an_ollama_client_streams_unasked_in_lines_of_json(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose("POST", "/api/chat", {"model": "a", "messages": [{"role": "user", "content": "hi"}]}))
+    talk = await stage.asked()
+    assert talk.json()["stream"] is True
+    talk.begin()
+    talk.chunk(delta("hel"))
+    talk.end()
+    reply = await client.reply()
+    assert reply.header("content-type") == "application/x-ndjson"
+    lines = [json.loads(line) for line in reply.body.splitlines()]
+    assert [line["done"] for line in lines] == [False, True]
+    assert lines[0]["message"]["content"] == "hel"
+
+
+@story(CHAT_ONLY)
+async def test_an_ollama_request_without_messages_loads_the_model_and_says_so(stage: Stage) -> None:
+    client = await stage.client()
+    reply = await client.ask("POST", "/api/generate", {"model": "a"})
+    assert (reply.status, reply.json()["done_reason"]) == (200, "load")
+    assert stage.lines == []
+    assert stage.fleet.journal == ["start a", "ready a"]
+
+
+@story(CHAT_ONLY, legacy="refuse")
+async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage: Stage) -> None:
+    client = await stage.client()
+    reply = await client.ask("POST", "/api/chat", {"model": "a", "messages": []})
+    assert reply.status == 410
+    assert "POST /v1/chat/completions" in reply.json()["error"]
+    assert (await (await stage.client()).ask("GET", "/api/tags")).status == 410
