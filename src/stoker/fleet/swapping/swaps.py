@@ -1,36 +1,14 @@
-"""One swap: what is reported of it, and where it is written down."""
+"""What a swap needs: a journal that keeps nothing, its refusals, and the time of its phases."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from stoker.domain.errors import ClientError, StartFailed
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve
-
-
-@dataclass(slots=True)
-class SwapReport:
-    """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`.
-
-    `phases`, in seconds, one after the other: `drain`; `check` (everything that can be known before the victims are
-    touched); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
-    good); `ready` (until its exact id, and its canary where asked, are proved).
-    """
-
-    generation: int
-    serve: str | None
-    slot: str
-    victims: tuple[str, ...]
-    outcome: str = "running"
-    phases: dict[str, float] = field(default_factory=dict)
-    temperature: str = "cold"
-    """What the target was started from; see Running."""
-    error: str = ""
-    """Why it failed."""
 
 
 class NoJournal:
@@ -58,9 +36,9 @@ def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
 
 
 @contextlib.contextmanager
-def timed(report: SwapReport, phase: str) -> Iterator[None]:
+def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
     began = time.monotonic()
     try:
         yield
     finally:
-        report.phases[phase] = time.monotonic() - began
+        phases[phase] = time.monotonic() - began
