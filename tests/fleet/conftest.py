@@ -18,7 +18,7 @@ import pytest
 from stoker.domain.access import Paths
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
-from stoker.fleet.supervision.keeping import FleetContext
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")

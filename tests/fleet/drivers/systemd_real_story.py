@@ -15,7 +15,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.signing import Signer
-from stoker.fleet.supervision.keeping import FleetContext
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.units import Site

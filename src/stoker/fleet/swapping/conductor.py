@@ -31,10 +31,10 @@ from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.recovery import Recovery
+from stoker.fleet.swapping.recovery import NoJournal, Recovery
+from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
-from stoker.fleet.swapping.swaps import NoJournal, cannot_start, needs_force
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed

@@ -13,8 +13,8 @@ from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.swaps import cannot_start, timed
+from stoker.fleet.swapping.refusals import cannot_start
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
 
@@ -170,3 +170,12 @@ class Swapper:
         problems = await self._fleet.examine(serve, victims)
         if problems:
             raise cannot_start(serve, problems)
+
+
+@contextlib.contextmanager
+def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[phase] = time.monotonic() - began
