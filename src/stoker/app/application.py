@@ -39,15 +39,15 @@ from stoker.fleet.memory.host import host
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import Outside, answers
 from stoker.fleet.monitoring.watchdog_view import Acts, Sight, counters
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer as LaunchSigner
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swaps import SwapReport
+from stoker.fleet.swapping.swap_report import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
-from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
+from stoker.fleet.watchdog.watchdog import Dog
 from stoker.gateway.admin import Admin, Looks
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
@@ -72,7 +72,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.classifier import classifier
 from stoker.routing.prewarm import Foresight
 from stoker.routing.router import Routing
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal

@@ -13,7 +13,7 @@ from stoker.domain.lease import Lease
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.swapping.swaps import SwapReport
+from stoker.fleet.swapping.swap_report import SwapReport
 from stoker.testing.fleet import FakeFleet
 
 

@@ -22,7 +22,7 @@ from stoker.domain.prediction import Prediction
 from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
-from stoker.fleet.warm import residency
+from stoker.fleet.warm import page_cache
 from stoker.fleet.warm.holder import Wanted
 from stoker.fleet.warm.keeper import Keeper, next_pause
 from stoker.fleet.warm.statistics import Statistics
@@ -98,7 +98,7 @@ def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Sto
             assert await keeper.temperature(a) == "cold"
             assert keeper.left(a) == ()
             await until(lambda: read(keeper) == {"a": MIB})
-            residency.evict(a.model)
+            page_cache.evict(a.model)
             assert await keeper.temperature(a) == "warm", "what is held is not evicted"
             keeper.started(a)
             assert keeper.statistics().warm == ()
@@ -122,7 +122,7 @@ def test_the_model_that_followed_before_is_brought_in_ahead(tell: Callable[[Stor
             for before, after in ((a, b), (b, c), (c, a), (a, b)):
                 keeper.left(before)
                 keeper.started(after)
-            residency.evict(c.model)
+            page_cache.evict(c.model)
             await until(lambda: read(keeper) == {"c": MIB})
             assert await keeper.temperature(c) == "warm"
             keeper.started(c)

@@ -17,10 +17,10 @@ from typing import Any
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.swapping.fetching import Fetching
 from stoker.fleet.swapping.recovery import Recovery
+from stoker.fleet.swapping.swap_report import NoJournal, SwapReport, cannot_start, needs_force
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
-from stoker.fleet.swapping.swaps import NoJournal, SwapReport, cannot_start, needs_force
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.swaps import SwapReport, cannot_start, timed
+from stoker.fleet.swapping.swap_report import SwapReport, cannot_start, timed
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
 

@@ -22,7 +22,7 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.conversations.keeper import Keeper as Conversing
-from stoker.fleet.drivers import group
+from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import Driver as UnitDriver
 from stoker.fleet.engines.placement import placement_problems
@@ -31,16 +31,16 @@ from stoker.fleet.memory.ledger import Weight
 from stoker.fleet.memory.probe import machine
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import LogKeeper
-from stoker.fleet.process.records import Record, Records
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record, Records
 from stoker.fleet.rehydrate.fetch import Progress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import obituary, preflight, requirements
+from stoker.fleet.supervision import exit_report, preflight, requirements
 from stoker.fleet.supervision.adoption import Finder
-from stoker.fleet.supervision.held import Held
 from stoker.fleet.supervision.lifecycle import Event, State
-from stoker.fleet.supervision.rest import Rest
-from stoker.fleet.supervision.scales import Scales
+from stoker.fleet.supervision.managed_serve import Held
+from stoker.fleet.supervision.memory_meter import Scales
+from stoker.fleet.supervision.sleep_control import Rest
 from stoker.fleet.warm.keeper import Keeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
@@ -199,12 +199,12 @@ class Keeping:
                 return await readiness.prove()
         except Ended:
             await self._hear(held)
-            raise obituary.died(held, self._clock.now()) from None
+            raise exit_report.died(held, self._clock.now()) from None
         except NotReady as failure:
-            raise obituary.wrong(held, str(failure)) from None
+            raise exit_report.wrong(held, str(failure)) from None
         except TimeoutError:
             await self._hear(held)
-            raise obituary.late(held, limit, readiness.last) from None
+            raise exit_report.late(held, limit, readiness.last) from None
 
     async def _hear(self, held: Held) -> None:
         """Fetch what it said last, where that is not in a log of ours."""
@@ -226,7 +226,7 @@ class Keeping:
             self.cool(self.warm.left(held.serve))
             failure = held.last_words().failure
             self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
-            held.on_exit(held.serve.name, obituary.ended(held, code, self._clock.now()))
+            held.on_exit(held.serve.name, exit_report.ended(held, code, self._clock.now()))
 
     def _lost(self, held: Held, readiness: Readiness) -> None:
         """An external serve does not answer any more."""
@@ -363,10 +363,10 @@ class Keeping:
 
     def _members(self, held: Held) -> list[int]:
         leader = held.unit.pid if held.unit is not None else None
-        return group.members(leader) if leader is not None else []
+        return process_group.members(leader) if leader is not None else []
 
     def _statistics(self, held: Held) -> Statistics:
         pid = held.unit.pid if held.unit is not None else None
-        rss = group.resident_bytes(pid) if pid is not None else None
+        rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(held.log) if held.log else None
         return Statistics(held.state.value, pid, held.address.port, rss, log, held.measured)
