@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
-from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta
+from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
@@ -123,7 +123,7 @@ class House:
         server = await loop.create_server(lambda: Talk(asked, self.lines), "127.0.0.1", 0)
         fleet = FakeFleet({self.serve.name: server.sockets[0].getsockname()[1]})
         pool = Pool()
-        conductor = Conductor([], [self.serve], fleet, LoopClock(), on_gone=pool.drop)
+        conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
         formatter = Formatter(Signer((b"key" * 11,)), LoopClock().wall)
         carrier = Carrier(conductor, pool, formatter, LoopClock())
         settings = FlowSettings(FrontDoor(), Names([self.serve]))

@@ -364,7 +364,7 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
     ("serve", "why"),
     [
         (Serve("a", translation=Translation(cloud=True)), "a cloud, which costs"),
-        (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "what speaks no chat"),
+        (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "speaks no chat"),
     ],
 )
 def test_what_cannot_be_asked_stays_suspect_and_says_why(tmp_path: Path, serve: Serve, why: str) -> None:

@@ -28,11 +28,25 @@ from stoker.config.caution import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
+from stoker.domain.events import (
+    Event,
+    FleetBecameBusy,
+    FleetBecameIdle,
+    MemoryMeasured,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+)
 from stoker.domain.gate import Override
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
+from stoker.domain.swap import SwapReport
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -40,13 +54,13 @@ from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.memory.host import host
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import Outside, answers
-from stoker.fleet.monitoring.watchdog_view import Acts, Sight, counters
+from stoker.fleet.monitoring.watchdog_view import Sight, counters
 from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer as LaunchSigner
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swap_report import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.fleet.watchdog.watchdog import Dog
@@ -180,10 +194,7 @@ class Application:
     async def _serve(self, server: Server, sockets: list[socket.socket]) -> None:
         # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
         recovering = {swap.slot for swap in self._journal.left()}
-        for name in await self.conductor.begin():
-            self.measured.on_ready(name)
-            self._announce(f"adopted {name}, which was still running")
-            self.events.note("adopted", name, "it was still running")
+        await self.conductor.begin()
         if self._resume:
             self._resumed(recovering)
         loop = asyncio.get_running_loop()
@@ -224,19 +235,18 @@ class Application:
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
-        self.warm = Keeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
-        supervisor = Supervisor(
-            settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm, settings.conversations
+        self.foresight = Prewarmer(self._foresee, clock.now, asyncio.get_running_loop().call_later)
+        self.warm = Keeper(
+            self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.predictions
         )
+        context = FleetContext(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self._happened)
+        supervisor = Supervisor(context, self.warm, settings.conversations)
         self.conversations = supervisor.conversations
         self.conversations.reload(settings.conversations, settings.serves)
         self._journal = SwapJournal(Path(settings.paths.state) / "swaps")
-        self.conductor = Conductor(
-            settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, self._journal
-        )
-        supervisor.on_measured = self.conductor.measured
+        self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._happened, self._journal)
         self._cool = supervisor.cool
-        self.conductor.forced |= self._force
+        self.conductor.force(self._force)
         self.promotions = Promotions(
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
@@ -255,8 +265,6 @@ class Application:
         judge = Judge(self.conductor, client, clock.now)
         self.companion = ClassifierModel(state, self.conductor, client, self.metrics.routed.classifier, clock.now)
         self.shadow = ShadowGrader(self.evidence, state, judge, self.metrics.routed, clock.wall)
-        self.foresight = Prewarmer(self._foresee, clock.now, asyncio.get_running_loop().call_later)
-        self.warm.foreseen = self.foresight.predictions
         probe = HttpProbe(counters, supervisor.circumstances)
         self._is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
         formatter = Formatter(self._thinking_signer(), clock.wall)
@@ -265,12 +273,8 @@ class Application:
         dispatcher = self._route(settings, self._rows)
         self.flow = Flow(self._flow_settings(settings, dispatcher), self._carrier, clock, self._seal)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
-        acts = Acts(self.conductor, self.events.note)
-        self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
-        self.conductor.on_exit = self._exited
+        self.dog = Dog(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
         self.outside = Outside(self.conductor, answers(clock))
-        self.conductor.on_busy = self.warm.busy
-        self.conductor.on_operator = self.dog.forget
         sources = StatusSources(
             self.events.recent,
             self.dog.report,
@@ -331,6 +335,31 @@ class Application:
         self.metrics.observe(decision)
         if decision.routed is not None:
             self.measured.observe(decision.routed)
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case FleetBecameBusy():
+                self.warm.busy(True)
+            case FleetBecameIdle():
+                self.warm.busy(False)
+            case SwapEnded(report):
+                self._swapped(report)
+            case ServeAdopted(name):
+                self.measured.on_ready(name)
+                self._announce(f"adopted {name}, which was still running")
+                self.events.note("adopted", name, "it was still running")
+            case ServeExited(name, detail):
+                self._exited(name, detail)
+            case ServeDisconnected(host, port):
+                self.pool.drop(host, port)
+            case ServeRestarted(name, reason):
+                self.events.note("restarted", name, reason)
+            case ServeParked(name, reason):
+                self.events.note("parked", name, reason)
+            case MemoryMeasured(name, size):
+                self.conductor.measured(name, size)
+            case OperatorActed(name):
+                self.dog.forget(name)
 
     def _swapped(self, report: SwapReport) -> None:
         name = report.serve or ",".join(report.victims)
@@ -516,7 +545,7 @@ class Application:
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
         self.outside.configure(fresh.serves)
-        self.dog.settings = fresh.watchdog
+        self.dog.configure(fresh.watchdog)
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows
