@@ -20,7 +20,7 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
 from stoker.fleet.conversations.keeper import Keeper, Statistics, keeps
-from stoker.fleet.conversations.stay import Run, SequenceStay
+from stoker.fleet.conversations.sequence_use import Run, SequenceStay
 from stoker.fleet.process.signing import Signer
 from stoker.testing.clock import FakeClock
 

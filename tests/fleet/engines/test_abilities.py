@@ -12,8 +12,8 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import abilities as module
-from stoker.fleet.engines.abilities import abilities
+from stoker.fleet.engines import capabilities
+from stoker.fleet.engines.capabilities import abilities
 
 ASKS = Serve("a", engine="openai", dialects=frozenset((Dialect.CHAT, Dialect.COMPLETIONS)), asks_dialects=True)
 LLAMA = Serve("a", engine="llama.cpp")
@@ -81,5 +81,5 @@ def test_a_template_is_asked_whether_it_has_system_turns_in_mid_conversation(ans
 
 
 def test_a_template_that_does_not_answer_in_time_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TIMEOUT", 0.05)
+    monkeypatch.setattr(capabilities, "TIMEOUT", 0.05)
     assert asked(LLAMA, {"/apply-template": (0, {})}) == {}

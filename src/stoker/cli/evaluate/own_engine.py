@@ -18,7 +18,7 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
-from stoker.fleet.engines.last_words import last_words, redact
+from stoker.fleet.engines.last_output import last_words, redact
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment

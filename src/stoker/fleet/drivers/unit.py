@@ -10,7 +10,7 @@ from typing import Protocol
 
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.abilities import abilities
+from stoker.fleet.engines.capabilities import abilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse

@@ -5,10 +5,10 @@ from __future__ import annotations
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.process import identity
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.ports import reachable
-from stoker.fleet.process.records import Record
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record
 
 
 class Keys:

@@ -13,10 +13,10 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.unit import Unit
-from stoker.fleet.engines.last_words import LastWords, from_text, last_words
+from stoker.fleet.engines.last_output import LastWords, from_text, last_words
 from stoker.fleet.memory.ledger import Weight
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 from stoker.fleet.supervision.lifecycle import Event, State, advance
 
 OnExit = Callable[[str, str], None]
