@@ -17,6 +17,7 @@ from tests.fleet.supervision.test_supervisor_engines import install, serve
 from stoker.domain.serve import Serve
 from stoker.fleet.process.ports import free_port
 from stoker.fleet.supervision import serve_registry
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.warm.keeper import WarmKeeper
 
@@ -38,7 +39,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, WarmKeeper]:
     warm = WarmKeeper(2**30, [given], LOG, predict=False)
-    return Supervisor(workshop.paths, SystemClock(), LOG, lambda: bytes(32), warm=warm), warm
+    return Supervisor(FleetContext(workshop.paths, SystemClock(), LOG, lambda: bytes(32)), warm), warm
 
 
 def test_a_swap_that_is_cancelled_while_its_victim_falls_asleep_ends_the_victim(tell: Tell) -> None:

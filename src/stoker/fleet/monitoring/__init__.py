@@ -1,6 +1,6 @@
 """Watches running serves, and acts for the watchdog.
 
-watchdog_view    what the watchdog sees of the conductor, and how it restarts and parks
+watchdog_view    what the watchdog sees of the fleet: running serves, requests in flight
 engine_work      whether an engine is working, by its own counters
 external_serves  finds external serves that already run, before anybody asks for them
 """

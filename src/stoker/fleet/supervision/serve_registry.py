@@ -19,6 +19,7 @@ import msgspec
 
 from stoker.domain.access import Conversations, Paths
 from stoker.domain.errors import StartFailed
+from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.conversations.keeper import ConversationKeeper as Conversing
@@ -64,35 +65,44 @@ class ServeStatistics:
     """What it was last seen to hold of its slot, and by what."""
 
 
+@dataclass(frozen=True, slots=True)
+class FleetContext:
+    """What every fleet is built with. `signing_key` is asked each time: it may be rotated."""
+
+    paths: Paths
+    clock: Clock
+    log: logging.Logger
+    signing_key: Callable[[], bytes]
+    slot_of: Callable[[str | None], Slot | None] = lambda name: None
+    """A slot by its name, as configured now."""
+    notify: Notify = ignore
+
+
 class ServeRegistry:
     """The part of the fleet that keeps the books. All methods belong to the event loop's thread."""
 
     def __init__(
         self,
-        paths: Paths,
-        clock: Clock,
-        log: logging.Logger,
-        signing_key: Callable[[], bytes],
-        slot_of: Callable[[str | None], Slot | None] = lambda name: None,
+        context: FleetContext,
         warm: Warming | None = None,
         conversations: Conversations = Conversations(),  # noqa: B008  # frozen
     ) -> None:
+        paths, clock, log = context.paths, context.clock, context.log
         self._clock = clock
         self._log = log
+        self._notify = context.notify
         state = Path(paths.state)
         self._paths = paths
         self._records = StartRecords(state / "serves", log)
-        signer = KeySigner(signing_key)
+        signer = KeySigner(context.signing_key)
         self._keys = Keys(signer)
         self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
         self._finder = AdoptionJudge(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {}
         self._weights = Rehydrator(paths.state)
         self._fetched: dict[str, FetchProgress] = {}
-        self._scales = MemoryMeter(machine(), clock, slot_of, log)
+        self._scales = MemoryMeter(machine(), clock, context.slot_of, log)
         self._rest = SleepControl(clock, self._scales.weigh_group)
-        self.on_measured: Callable[[str, int], None] = lambda name, size: None
-        """Told what a serve was seen to hold of its slot, in bytes."""
         self.warm = warm or Warming(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, ManagedServe] = {}
@@ -314,7 +324,7 @@ class ServeRegistry:
         measured = await self._scales.weigh(held.serve, self._members(held))
         if held.state is LifecycleState.READY and measured.weight.bytes is not None:
             held.measured = measured.weight
-            self.on_measured(held.serve.name, measured.weight.bytes)
+            self._notify(MemoryMeasured(held.serve.name, measured.weight.bytes))
 
     def _write(self, held: ManagedServe | None, record: StartRecord) -> None:
         try:

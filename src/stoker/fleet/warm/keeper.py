@@ -50,10 +50,10 @@ class WarmKeeper:
         log: logging.Logger,
         predict: bool = True,
         command: tuple[str, ...] = COMMAND,
+        predictions: Callable[[], Sequence[Prediction]] = tuple,
     ) -> None:
-        """`budget` in bytes; pins are brought in at once."""
-        self.foreseen: Callable[[], Sequence[Prediction]] = tuple
-        """What routing foresees: serves by task class, the likeliest first."""
+        """`budget` in bytes; pins are loaded at once. `predictions`: what routing expects, the likeliest first."""
+        self._predictions = predictions
         self._pool = WarmModels(budget)
         self._log = log
         self._predict = predict
@@ -165,7 +165,7 @@ class WarmKeeper:
 
     def _expect(self) -> list[Command]:
         slots = {name: serve.slot for name, serve in self._serves.items() if serve.slot is not None}
-        ideas = self._forecast.expect(slots, self.foreseen()) if self._predict else []
+        ideas = self._forecast.expect(slots, self._predictions()) if self._predict else []
         self._expected = {name: why for name, why in ideas if name not in self._hot}
         return self._pool.on_wanted([self._model(name) for name in self._expected])
 

@@ -104,7 +104,7 @@ class _Watched:
 
 
 class WatchdogLoop:
-    """See the module's docstring. `settings` may be replaced at any time. All of it belongs to the loop's thread."""
+    """See the module's docstring. All of it belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class WatchdogLoop:
         log: logging.Logger,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.settings = settings
+        self._settings = settings
         self._sees = sees
         self._probe = probe
         self._acts = acts
@@ -127,6 +127,10 @@ class WatchdogLoop:
         self._histories: dict[str, History] = {}
         self._parked: dict[str, str] = {}
         self._met = 0
+
+    def configure(self, settings: Watchdog) -> None:
+        """The next look uses these settings."""
+        self._settings = settings
 
     async def run(self) -> None:
         """Until it is cancelled; looks under way end with it."""
@@ -142,7 +146,9 @@ class WatchdogLoop:
     def exited(self, name: str, detail: str) -> None:
         """A serve ended by itself. The scheduler starts it again when it is wanted; here it only counts."""
         now = self._clock.now()
-        self._histories[name], park = budget.decide_after_exit(self._histories.get(name, History()), self.settings, now)
+        self._histories[name], park = budget.decide_after_exit(
+            self._histories.get(name, History()), self._settings, now
+        )
         if park is not None:
             self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
 
@@ -160,7 +166,7 @@ class WatchdogLoop:
         if proof is not None and self._clock.wall() - proof.at > STALE_AFTER * self._period + _MOMENT:
             proof = None
         verdict = proof.verdict if proof is not None else HealthVerdict(ServeHealth.UNKNOWN)
-        recent = self._histories.get(name, History()).within(self.settings.window, self._clock.now())
+        recent = self._histories.get(name, History()).within(self._settings.window, self._clock.now())
         return {
             "health": verdict.health.value,
             "verified_at": watched.verified_at if watched is not None else None,
@@ -182,7 +188,7 @@ class WatchdogLoop:
     @property
     def _period(self) -> float:
         """Seconds between two looks at a serve. With interval 0 nothing is asked, only progress is watched."""
-        return self.settings.interval or self.settings.stall / 4
+        return self._settings.interval or self._settings.stall / 4
 
     def _due(self) -> list[str]:
         """Whom to look at now. Notices starts and ends."""
@@ -216,7 +222,7 @@ class WatchdogLoop:
 
     async def _observe(self, name: str, watched: _Watched) -> Observation:
         running = watched.running
-        is_asking = self.settings.interval > 0
+        is_asking = self._settings.interval > 0
         listing = await self._probe.models(running) if is_asking else None
         is_busy = self._sees.in_flight(name) > 0
         counters = await self._probe.counters(running) if is_asking and is_busy else NO_COUNTERS
@@ -243,7 +249,7 @@ class WatchdogLoop:
             drift=around.drift,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
-            stall_limit=stall_limit(self.settings.stall, counters),
+            patience=stall_limit(self._settings.stall, counters),
             running=counters.running,
             queued=counters.queued,
             asleep=self._sees.is_asleep(name),
@@ -270,8 +276,8 @@ class WatchdogLoop:
                 self._log.warning("serve %s is sick, and runs on: %s", name, verdict.reason)
             return
         now = self._clock.now()
-        history = self._histories.get(name, History()).within(self.settings.window, now)
-        match budget.decide(history, self.settings, now):
+        history = self._histories.get(name, History()).within(self._settings.window, now)
+        match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._acts.restart(name, verdict.reason):
                     return  # it is on its way out; should it stay, the next look asks again
