@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import CLASSES, Task
 from stoker.measure.classifier.labelled_prompts import Labelled, Score, held_out, score, worse
@@ -104,7 +104,7 @@ def built_in() -> tuple[Task, ...]:
 
 def weigh(
     said: Mapping[str, Said],
-    settings: Companion,
+    settings: ClassifierModelSettings,
     high_risk: Collection[str],
     rows: Sequence[Labelled] | None = None,
     tasks: Sequence[Task] | None = None,
@@ -131,7 +131,7 @@ def weigh(
     )  # fmt: skip
 
 
-def _both(task: Task, word: str, settings: Companion, high_risk: Collection[str]) -> str:
+def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: Collection[str]) -> str:
     if not is_doubtful(task, settings.below):
         return task.name
     return (settled(task, word, high_risk) if word else unanswered(task, "unclear")).name
