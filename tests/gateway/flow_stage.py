@@ -28,7 +28,7 @@ from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
 CHAT = "/v1/chat/completions"
@@ -161,7 +161,7 @@ def delta(text: str) -> bytes:
 def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...] = (), **fields: Any) -> bytes:
     """A chat request's bytes."""
     document = {"model": model, "messages": [{"role": "user", "content": "hi"}], **fields}
-    return compose("POST", path, document, headers)
+    return compose_request("POST", path, document, headers)
 
 
 class Stage:

@@ -22,8 +22,8 @@ from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Kind, Outcome, Run
 from stoker.domain.serve import Serve
 from stoker.exchange.leasing import leased
-from stoker.measure.canary.steadiness import Steadiness
-from stoker.measure.requests.client import Talk
+from stoker.measure.canary.steadiness import SteadinessCheck
+from stoker.measure.requests.client import ModelClient
 from stoker.measure.statistics.stats import Cusum
 from stoker.request.decide.aliases import meant, with_aliases
 
@@ -236,7 +236,7 @@ class _Watch:
         self._leases = leases
         self._clock = clock
         self._live = Cusum(USUAL, WORSE, LIMIT)
-        self._steadiness = Steadiness()
+        self._steadiness = SteadinessCheck()
         self._alarm = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch-{alias.name}")
 
@@ -269,7 +269,7 @@ class _Watch:
         try:
             async with leased(self._leases, name) as lease:
                 speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
-                talk = Talk(lease.target, next((d for d in _ASKED_IN if d in speaks), Dialect.CHAT))
+                talk = ModelClient(lease.target, next((d for d in _ASKED_IN if d in speaks), Dialect.CHAT))
                 try:
                     return await self._steadiness.check(talk)
                 finally:

@@ -56,12 +56,12 @@ class Companion:
         self._now = now
         self._routing: Routing | None = None
         self._settings: Settings | None = None
-        self._kept = proofs.Kept()
+        self._kept = proofs.ClassifierAnswers()
         self._lost = ""
         """Why it may not be on, whatever runs."""
         self._was_weighed = False
         """It answered the whole set, so to ask it again says nothing new."""
-        self._of: tuple[proofs.Kept, Settings, tuple[str, ...]] | None = None
+        self._of: tuple[proofs.ClassifierAnswers, Settings, tuple[str, ...]] | None = None
         """What that was found by."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
@@ -76,12 +76,12 @@ class Companion:
         limits = routing.router.breaker
         if (settings, limits) != (self._settings, self._limits):
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
-        kept, high_risk = proofs.load(proofs.path_of(self._state, settings.serve)), routing.router.high_risk
+        kept, high_risk = proofs.load_answers(proofs.path_of(self._state, settings.serve)), routing.router.high_risk
         self._settings, self._kept = settings, kept
         if kept.head is None:
             self._lost, self._was_weighed, self._of = "it was not measured", False, None
         elif (kept, settings, high_risk) != self._of:  # to weigh takes as long as many requests
-            proof = proofs.weigh(kept.said, settings, high_risk)
+            proof = proofs.prove(kept.said, settings, high_risk)
             self._lost, self._was_weighed, self._of = proof.why, proof.asked == proof.total, (kept, settings, high_risk)
         return not self._lost
 
@@ -167,8 +167,8 @@ class Companion:
         now = routing.mark_of(serve.name, serve.translation.cloud)
         if now is None:
             last = routing.fingerprints.get(serve.name)
-            return _NOT_LOADED if last is None or proofs.mark(last) == self._kept.head else _CHANGED
-        return "" if proofs.mark(now) == self._kept.head else _CHANGED
+            return _NOT_LOADED if last is None or proofs.header_of(last) == self._kept.head else _CHANGED
+        return "" if proofs.header_of(now) == self._kept.head else _CHANGED
 
     def status(self) -> dict[str, Any] | None:
         """For /status; None: there is none. Counts are since the start."""

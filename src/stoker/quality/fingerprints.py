@@ -18,7 +18,7 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.http import Address
-from stoker.measure.statistics.drift import Drift
+from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, mark_of
 from stoker.quality.identify import NoEntry, identify
 from stoker.routing.router import Routing
@@ -59,7 +59,7 @@ class Measured:
         self._note = note
         self.on_known: Callable[[str], None] = lambda serve: None
         """A serve runs, and was looked at."""
-        self._drift = Drift()
+        self._drift = DriftDetector()
         self._looking: dict[str, asyncio.Task[None]] = {}
         self._path = state / "fingerprints.json"
         self._last = self._read()

@@ -15,7 +15,7 @@ from stoker.fleet.engines import http
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.measure.artifacts import fingerprint as marks
-from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.artifacts.fingerprint import EngineReport
 
 PAGES = ("props", "v1/models", "version")
 """Where engines say what they are, in the order of `Told`."""
@@ -30,16 +30,16 @@ async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerpr
     told = await ask(address)
 
     def made() -> Fingerprint:
-        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.files(serve)), packages(serve))
+        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.identity_files(serve)), packages(serve))
 
     return await asyncio.to_thread(made)
 
 
-async def ask(address: http.Address, pages: Collection[str] = PAGES) -> Told:
+async def ask(address: http.Address, pages: Collection[str] = PAGES) -> EngineReport:
     """What an engine says of itself on those pages; what it does not have is None. Raises NoEntry."""
     asked = [page for page in PAGES if page in pages]
     said = dict(zip(asked, await asyncio.gather(*(_json(address, page) for page in asked)), strict=True))
-    return Told(*(said.get(page) for page in PAGES))
+    return EngineReport(*(said.get(page) for page in PAGES))
 
 
 async def _json(address: http.Address, page: str) -> Any:

@@ -158,12 +158,12 @@ class Shadow:
         mark = None if known is None else routing.mark(known)
         if mark is None:
             return "tier_unknown"
-        conversation = judge_prompt.conversation(sample.prompt)
+        conversation = judge_prompt.conversation_text(sample.prompt)
         if conversation is None:
             return "not_text"
         if len(conversation) > MAX_TEXT:
             return "too_long"
-        answer = "\n".join(judge_prompt.called(name, said) if name else said for name, said in sample.answer)
+        answer = "\n".join(judge_prompt.call_text(name, said) if name else said for name, said in sample.answer)
         return Job(request_id, tier, task_class, mark, conversation, answer)
 
     def _drop(self, reason: str) -> None:
@@ -213,7 +213,7 @@ class Shadow:
 
     def _count(self, job: Job, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
-        self.rows[key] = judge_prompt.merged(self.rows.get(key), job.tier, job.task, job.mark, passed, at)
+        self.rows[key] = judge_prompt.merge_grade(self.rows.get(key), job.tier, job.task, job.mark, passed, at)
         word = "pass" if passed else "fail"
         self._counts.graded_one(job.task, job.tier, word)
         self._known[job.request_id] = f"{word} by judge {judge.name}"
