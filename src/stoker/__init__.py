@@ -10,6 +10,7 @@ From the top: each package imports only those below it.
     routing    which tier answers                   testing    test tools that ship with the package
     exchange   one conversation with a serve
     request    the steps of a request: accept, decide, lease, translate, relay, verify
+    http       single questions over HTTP, outside the path of requests
     disk       private files and directories, hashes, names of split models
     domain     the nouns and the protocols
 

@@ -20,7 +20,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import Spent
 from stoker.domain.tier import LIVE, Row, Verdict
 from stoker.store.decisions import DecisionLog
-from stoker.store.live import encode
+from stoker.store.live_grades import encode
 
 TIERS = """
 [[tier]]

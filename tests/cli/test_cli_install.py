@@ -15,7 +15,7 @@ from stoker.cli.commands import install as cli
 from stoker.cli.main import run
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.install import Changes
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 
 Captured = pytest.CaptureFixture[str]
 ME = pwd.getpwuid(os.geteuid()).pw_name

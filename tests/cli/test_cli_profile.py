@@ -14,7 +14,7 @@ from stoker.cli.main import run
 from stoker.domain.spending import Spent
 from stoker.domain.tier import Demotion, Row, Verdict
 from stoker.store.demotions import Demotions, path_of
-from stoker.store.live import encode as live
+from stoker.store.live_grades import encode as live
 from stoker.store.profile import encode
 
 TIERS = """

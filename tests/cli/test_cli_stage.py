@@ -22,7 +22,7 @@ from tests.fleet.rehydrate.web import Web
 from stoker.cli.console import transfer
 from stoker.cli.main import run
 from stoker.config.load import load
-from stoker.fleet.rehydrate import copying, over_http
+from stoker.fleet.rehydrate import copying, http_download
 from stoker.fleet.rehydrate.copying import Unwritten
 from stoker.fleet.stage.stager import Moved
 
@@ -40,7 +40,7 @@ def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often this process, which is pytest's, should have stepped aside; no proxy, no pauses."""
     asked: list[int] = []
     monkeypatch.setattr("stoker.fleet.stage.priority.step_aside", lambda: asked.append(1))
-    monkeypatch.setattr(over_http, "PAUSE", 0.0)
+    monkeypatch.setattr(http_download, "PAUSE", 0.0)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -384,7 +384,7 @@ def test_what_is_interrupted_keeps_what_came_and_the_next_one_fetches_the_rest(
 
 
 def test_without_resume_it_begins_anew(vault: Path, web: Web) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.etag = None
     box = vault / ".staging" / "m.gguf"
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
@@ -398,7 +398,7 @@ def test_without_resume_it_begins_anew(vault: Path, web: Web) -> None:
 def test_of_several_parts_those_that_are_whole_are_not_fetched_again(vault: Path, web: Web, source: Path) -> None:
     web.files.update({f"/{name}": (source / name).read_bytes() for name in PARTS})
     web.manners.ranges = False
-    web.manners.drops = [10**6, 10**6, *[5] * over_http.TRIES]
+    web.manners.drops = [10**6, 10**6, *[5] * http_download.TRIES]
     words = ["stage", f"{web.url}/{PARTS[0]}"]
     assert run(words) == 1
     box = vault / ".staging" / PARTS[0]
@@ -413,7 +413,7 @@ def test_of_several_parts_those_that_are_whole_are_not_fetched_again(vault: Path
 def test_another_source_of_that_name_does_not_go_on_with_what_the_first_one_left(
     vault: Path, web: Web, source: Path
 ) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.ranges = False
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
     (source / "m.gguf").write_bytes(b"GGUF other")
@@ -467,7 +467,7 @@ def test_a_model_that_a_serve_names_is_removed_only_by_force(vault: Path, source
 
 
 def test_what_was_only_begun_can_be_removed_too(vault: Path, web: Web, capsys: Captured) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.ranges = False
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
     assert "the connection ended after 1,000 of 200,004 bytes, 5 times in a row" in capsys.readouterr().err

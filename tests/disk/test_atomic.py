@@ -15,11 +15,17 @@ def test_a_new_file_and_its_directory_are_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     before = os.umask(0)
     try:
-        atomic.write(path, b"content")
+        atomic.write(path, b"content", make_parents=True)
     finally:
         os.umask(before)
     assert path.read_bytes() == b"content"
     assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent)] == [0o600, 0o700]
+
+
+def test_a_directory_that_is_gone_is_not_made_unasked(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        atomic.write(tmp_path / "gone" / "file", b"")
+    assert not (tmp_path / "gone").exists()
 
 
 def test_the_mode_that_was_asked_for_does_not_depend_on_the_umask(tmp_path: Path) -> None:

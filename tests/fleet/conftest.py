@@ -18,6 +18,7 @@ import pytest
 from stoker.domain.access import Paths
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
@@ -41,7 +42,7 @@ class Workshop:
 
     def supervisor(self) -> Supervisor:
         """As a control plane that has just started."""
-        return Supervisor(self.paths, RealClock(), logging.getLogger("test.fleet"), lambda: bytes(32))
+        return Supervisor(FleetContext(self.paths, RealClock(), logging.getLogger("test.fleet"), lambda: bytes(32)))
 
     def on_exit(self, name: str, detail: str) -> None:
         self.exits.append((name, detail))

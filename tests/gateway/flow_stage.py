@@ -20,6 +20,7 @@ from uvicorn.server import ServerState
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
+from stoker.domain.events import Event, Notify, ServeDisconnected
 from stoker.domain.serve import Serve, Slot
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
@@ -164,6 +165,16 @@ def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...]
     return compose_request("POST", path, document, headers)
 
 
+def dropping_from(pool: Pool) -> Notify:
+    """Closes the connections to a serve that requests are no longer sent to."""
+
+    def notify(event: Event) -> None:
+        if isinstance(event, ServeDisconnected):
+            pool.drop(event.host, event.port)
+
+    return notify
+
+
 class Stage:
     """Assembles everything; `asked()` is the next request that reaches the model."""
 
@@ -200,7 +211,7 @@ class Stage:
         self._model = await loop.create_server(lambda: Talk(self._asked, self.lines), "127.0.0.1", 0)
         self.model_port = self._model.sockets[0].getsockname()[1]
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
-        self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), on_gone=self.pool.drop)
+        self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
         self.flow = Flow(
             self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
-from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta
+from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
@@ -118,7 +118,7 @@ class House:
         server = await loop.create_server(lambda: Talk(asked, self.lines), "127.0.0.1", 0)
         fleet = FakeFleet({self.serve.name: server.sockets[0].getsockname()[1]})
         pool = Pool()
-        conductor = Conductor([], [self.serve], fleet, LoopClock(), on_gone=pool.drop)
+        conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
         flow = Flow(FrontDoor(), Names([self.serve]), conductor, pool, LoopClock(), self.decisions.append)
         caller, wire = Caller(OPEN), MemoryWire(stream)
         async with asyncio.TaskGroup() as group:

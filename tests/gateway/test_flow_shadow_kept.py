@@ -12,8 +12,8 @@ from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, serv
 
 from stoker.domain.tier import Cost, Row, Verdict, Verify
 from stoker.quality import shadow
-from stoker.store import live
-from stoker.store.live import read
+from stoker.store import live_grades as live
+from stoker.store.live_grades import read
 
 
 @story(SMALL, LARGE)

@@ -15,9 +15,9 @@ from typing import Any
 
 from stoker.cli.main import run
 from stoker.fleet.drivers import local
-from stoker.fleet.drivers.ending import Ending
+from stoker.fleet.drivers.termination import Ending
 from stoker.fleet.engines.readiness import Readiness
-from stoker.fleet.process.records import Records
+from stoker.fleet.process.start_records import Records
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.store.journal import SwapJournal
 

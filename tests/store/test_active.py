@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 
 
 def test_the_last_resident_of_each_slot_is_remembered_by_whoever_comes_later(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(self: writer.Writer, stop: threading.Event) -> None:
         stop.wait()
         self.flush()
-        self._shut()
+        self.close()
 
     monkeypatch.setattr(writer.Writer, "run", run)
 

@@ -13,7 +13,7 @@ from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import LIVE, Row, Verdict
-from stoker.store.live import encode, path_of, read, recover
+from stoker.store.live_grades import encode, path_of, read, recover
 
 ROW = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)
 ROWS = {("cheap", "chat"): ROW}

@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.store.decisions import DecisionLog
-from stoker.store.refused import BURST, EVERY, KINDS, Refused
+from stoker.store.refusal_sampling import BURST, EVERY, KINDS, Refused
 from stoker.testing.clock import FakeClock
 
 

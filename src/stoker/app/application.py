@@ -27,27 +27,41 @@ from stoker.config.caution import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
+from stoker.domain.events import (
+    Event,
+    FleetBecameBusy,
+    FleetBecameIdle,
+    MemoryMeasured,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+)
 from stoker.domain.gate import Override
 from stoker.domain.protocols import Clock
 from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
+from stoker.domain.swap import SwapReport
 from stoker.exchange.formatter import Speech
 from stoker.exchange.internal_client import Asker
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.memory.host import host
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import Outside, answers
-from stoker.fleet.monitoring.watchdog_view import Acts, Sight, counters
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.monitoring.watchdog_view import Sight, counters
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer as LaunchSigner
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swaps import SwapReport
 from stoker.fleet.warm.keeper import Keeper, budget
-from stoker.fleet.watchdog.dog import Dog
 from stoker.fleet.watchdog.probe import HttpProbe
+from stoker.fleet.watchdog.watchdog import Dog
 from stoker.gateway.admin import Admin, Looks
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
@@ -72,7 +86,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.classifier import classifier
 from stoker.routing.prewarm import Foresight
 from stoker.routing.router import Routing
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
@@ -173,10 +187,7 @@ class Application:
     async def _serve(self, server: Server, sockets: list[socket.socket]) -> None:
         # The doors are bound but not read yet: who knocks meanwhile waits, and meets what was adopted.
         recovering = {swap.slot for swap in self._journal.left()}
-        for name in await self.conductor.begin():
-            self.measured.on_ready(name)
-            self._announce(f"adopted {name}, which was still running")
-            self.events.note("adopted", name, "it was still running")
+        await self.conductor.begin()
         if self._resume:
             self._resumed(recovering)
         loop = asyncio.get_running_loop()
@@ -217,19 +228,18 @@ class Application:
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
-        self.warm = Keeper(self._warm_bytes, placed(settings), fleet_log, settings.warm.predict)
-        supervisor = Supervisor(
-            settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self.warm, settings.conversations
+        self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
+        self.warm = Keeper(
+            self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.wanted
         )
+        context = FleetContext(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self._happened)
+        supervisor = Supervisor(context, self.warm, settings.conversations)
         self.conversations = supervisor.conversations
         self.conversations.reload(settings.conversations, settings.serves)
         self._journal = SwapJournal(Path(settings.paths.state) / "swaps")
-        self.conductor = Conductor(
-            settings.slots, placed(settings), supervisor, clock, self._swapped, self.pool.drop, self._journal
-        )
-        supervisor.on_measured = self.conductor.measured
+        self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._happened, self._journal)
         self._cool = supervisor.cool
-        self.conductor.forced |= self._force
+        self.conductor.force(self._force)
         self.promotions = Promotions(
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
@@ -262,18 +272,12 @@ class Application:
             Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
         )
         self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
-        self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
-        self.warm.foreseen = self.foresight.wanted
         self._route(settings, self._rows)
         sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         probe = HttpProbe(counters, supervisor.circumstances)
         self.flow.chooser.is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
-        acts = Acts(self.conductor, self.events.note)
-        self.dog = Dog(settings.watchdog, sight, probe, acts, clock, fleet_log)
-        self.conductor.on_exit = self._exited
+        self.dog = Dog(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
         self.outside = Outside(self.conductor, answers(clock))
-        self.conductor.on_busy = self.warm.busy
-        self.conductor.on_operator = self.dog.forget
         looks = Looks(
             self.events.recent,
             self.dog.report,
@@ -334,6 +338,31 @@ class Application:
         self.metrics.observe(decision)
         if decision.routed is not None:
             self.measured.observe(decision.routed)
+
+    def _happened(self, event: Event) -> None:
+        match event:
+            case FleetBecameBusy():
+                self.warm.busy(True)
+            case FleetBecameIdle():
+                self.warm.busy(False)
+            case SwapEnded(report):
+                self._swapped(report)
+            case ServeAdopted(name):
+                self.measured.on_ready(name)
+                self._announce(f"adopted {name}, which was still running")
+                self.events.note("adopted", name, "it was still running")
+            case ServeExited(name, detail):
+                self._exited(name, detail)
+            case ServeDisconnected(host, port):
+                self.pool.drop(host, port)
+            case ServeRestarted(name, reason):
+                self.events.note("restarted", name, reason)
+            case ServeParked(name, reason):
+                self.events.note("parked", name, reason)
+            case MemoryMeasured(name, size):
+                self.conductor.measured(name, size)
+            case OperatorActed(name):
+                self.dog.forget(name)
 
     def _swapped(self, report: SwapReport) -> None:
         name = report.serve or ",".join(report.victims)
@@ -528,7 +557,7 @@ class Application:
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
         self.outside.configure(fresh.serves)
-        self.dog.settings = fresh.watchdog
+        self.dog.configure(fresh.watchdog)
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows

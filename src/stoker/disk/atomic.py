@@ -7,12 +7,13 @@ import secrets
 from pathlib import Path
 
 
-def write(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True) -> None:
-    """Replace the file at `path`. Missing parent directories are made with mode 0700.
+def write(path: Path, content: bytes, mode: int = 0o600, *, is_synced: bool = True, make_parents: bool = False) -> None:
+    """Replace the file at `path`. `make_parents`: missing directories are made, with mode 0700.
 
     `is_synced`: when this returns, the new file survives a power cut. Raises OSError; the old file is unchanged then.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if make_parents:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = write_draft(path, content, mode, is_synced=is_synced)
     try:
         draft.replace(path)

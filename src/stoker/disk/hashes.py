@@ -60,7 +60,12 @@ class HashCache:
         hashed[str(path)] = HashedFile(*_identity(path), digest)
         present = {name: each for name, each in hashed.items() if os.path.exists(name)}
         with contextlib.suppress(OSError):
-            atomic.write(self._path, msgspec.json.format(msgspec.json.encode(present), indent=1), is_synced=False)
+            atomic.write(
+                self._path,
+                msgspec.json.format(msgspec.json.encode(present), indent=1),
+                is_synced=False,
+                make_parents=True,
+            )
 
     def hash_all(self, paths: Iterable[Path]) -> dict[str, str]:
         """Path to hex digest, without the files that cannot be read. A new gigabyte takes about a second; blocks."""

@@ -15,9 +15,9 @@ class Target:
 
     host: str
     port: int
-    base_path: str
+    base_path: str = ""
     """What stands before `/v1/...` in the serve's own URLs; usually empty. Without a trailing slash."""
-    served_name: str
+    served_name: str = ""
     key: str | None = None
     tls: bool = False
     speaks: frozenset[Dialect] | None = None

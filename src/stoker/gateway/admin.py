@@ -17,8 +17,8 @@ from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations import keeper as conversations
-from stoker.fleet.supervision.keeping import Statistics
-from stoker.fleet.swapping import report
+from stoker.fleet.supervision.serve_registry import Statistics
+from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.warm import statistics as warm
 from stoker.gateway.flow import Flow
@@ -110,8 +110,8 @@ class Admin:
                 "in_flight": len(self._flow.active),
                 "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
             },
-            "model_slot": report.model_slot(self._conductor),
-            "slots": report.slots(self._conductor, now),
+            "model_slot": status_report.model_slot(self._conductor),
+            "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": [] if self._promotions is None else self._promotions.status(),
             "routing": self._routing(),
@@ -131,7 +131,7 @@ class Admin:
         held = self._looks.statistics()
         kept = self._looks.warm()
         resident = {one.serve: one for one in kept.warm} if kept is not None else {}
-        found = report.serves(self._conductor, now)
+        found = status_report.serves(self._conductor, now)
         for one in found:
             name = one["name"]
             measured = held[name].measured if name in held else None

@@ -17,7 +17,6 @@ from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.http import Address
 from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, mark_of
 from stoker.quality.identify import NoEntry, identify
@@ -127,9 +126,8 @@ class Measured:
         return self.routing.named(name)
 
     async def _look(self, serve: Serve, target: Target) -> None:
-        address = Address(target.host, target.port, target.base_path, target.key, target.tls, target.key_header)
         try:
-            found = await identify(serve, address, self._state)
+            found = await identify(serve, target, self._state)
         except (NoEntry, OSError) as error:
             log.warning("what serve %s is cannot be told (%r): its answers are checked", serve.name, error)
             return

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from stoker.disk.hashes import HashCache
+from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import http
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
+from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport
 
@@ -25,7 +26,7 @@ class NoEntry(Exception):
     """The address wants another key."""
 
 
-async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerprint:
+async def identify(serve: Serve, address: Target, state: Path) -> Fingerprint:
     """Weights are hashed once, on a thread: a second per gigabyte or so. Raises NoEntry."""
     told = await ask(address)
 
@@ -35,17 +36,17 @@ async def identify(serve: Serve, address: http.Address, state: Path) -> Fingerpr
     return await asyncio.to_thread(made)
 
 
-async def ask(address: http.Address, pages: Collection[str] = PAGES) -> EngineReport:
+async def ask(address: Target, pages: Collection[str] = PAGES) -> EngineReport:
     """What an engine says of itself on those pages; what it does not have is None. Raises NoEntry."""
     asked = [page for page in PAGES if page in pages]
     said = dict(zip(asked, await asyncio.gather(*(_json(address, page) for page in asked)), strict=True))
     return EngineReport(*(said.get(page) for page in PAGES))
 
 
-async def _json(address: http.Address, page: str) -> Any:
+async def _json(address: Target, page: str) -> Any:
     try:
-        answer = await http.ask(address, f"/{page}", timeout=10.0)
-    except http.NoAnswer:
+        answer = await client.ask(address, f"/{page}", timeout=10.0)
+    except client.NoResponse:
         return None
     if answer.status == 401:
         raise NoEntry

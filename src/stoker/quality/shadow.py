@@ -30,7 +30,7 @@ from stoker.quality.judge import Heard, Judge
 from stoker.quality.judge_prompt import MAX_TEXT
 from stoker.request.decide.policy import Plan
 from stoker.routing.router import Routing
-from stoker.store import live
+from stoker.store import live_grades as live
 from stoker.store.routed import RoutedCounts
 
 log = logging.getLogger("stoker.routing")

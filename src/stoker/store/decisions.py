@@ -17,7 +17,7 @@ import msgspec
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.store.database import VERSION
-from stoker.store.refused import Refused
+from stoker.store.refusal_sampling import Refused
 from stoker.store.writer import BATCH, Writer
 
 QUEUE = 4096

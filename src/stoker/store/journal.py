@@ -61,7 +61,7 @@ class SwapJournal:
         return found
 
     def _write(self, entry: Interrupted) -> None:
-        atomic.write(self._path(entry.slot), msgspec.json.encode(entry))
+        atomic.write(self._path(entry.slot), msgspec.json.encode(entry), make_parents=True)
 
     def _read(self, path: Path) -> Interrupted | None:
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stoker.disk.directories import make_directory, unusable
 from stoker.domain.errors import ClientError, OurBug
-from stoker.store import control_socket, signing
+from stoker.store import control_socket, signing_key
 
 _log = logging.getLogger(__name__)
 _ELSEWHERE = "choose another one with `state` under [paths]"
@@ -92,12 +92,12 @@ class StateDir:
     def signing_key(self) -> bytes:
         """The 32 bytes of `signing.key`, made at first use. StokerError `state_unusable` if it was tampered with."""
         self.prepare()
-        return signing.read_or_make(self.path / "signing.key")
+        return signing_key.read_or_make(self.path / "signing.key")
 
     def earlier_signing_key(self) -> bytes | None:
         """The key before that one, if it was rotated: moved to `signing.key.previous`. StokerError as above."""
         path = self.path / "signing.key.previous"
-        return signing.read_or_make(path) if path.exists() else None
+        return signing_key.read_or_make(path) if path.exists() else None
 
     def _try_lock(self, path: Path) -> int | None:
         """The locked handle, or None if the file was deleted while it was being locked: try again."""

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations.keeper import Keeper
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address, NoAnswer
 from stoker.fleet.process.signing import Signer
+from stoker.http import client
+from stoker.http.client import NoResponse
 from stoker.testing.clock import FakeClock
 
 PATIENT = 20.0
@@ -43,7 +44,7 @@ class Engine:
     def __init__(self, model: Path, folder: str | None, parallel: int) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.address = Address("127.0.0.1", free.getsockname()[1], "", "engine-key")
+            self.address = Target("127.0.0.1", free.getsockname()[1], key="engine-key")
         self.facts: dict[str, Any] = {}
         words = ["-m", str(model), "--port", str(self.address.port), "-c", str(1024 * parallel), "-np", str(parallel)]
         words += ["-t", "1", "--no-slots", "--cache-ram", "0", "--no-warmup"]
@@ -60,9 +61,9 @@ class Engine:
         async with asyncio.timeout(PATIENT):
             while True:
                 try:
-                    if (answer := await http.ask(self.address, "/props")).status == 200:
+                    if (answer := await client.ask(self.address, "/props")).status == 200:
                         break
-                except NoAnswer:
+                except NoResponse:
                     assert self.process.poll() is None, "the engine did not start"
                 await asyncio.sleep(0.02)
         self.facts = {"total_slots": answer.json()["total_slots"], "build": answer.json()["build_info"]}
@@ -119,7 +120,7 @@ class Desk:
         stay = self.keeper.begin(self.serve, self.target, key, dialect, body)
         assert stay is not None
         await stay.prepare()
-        answer = await http.ask(self.engine.address, PATHS[dialect], {**payload, "id_slot": stay.sequence}, PATIENT)
+        answer = await client.ask(self.engine.address, PATHS[dialect], {**payload, "id_slot": stay.sequence}, PATIENT)
         assert answer.status == 200, answer.body
         found = answer.json()
         usage = found["usage"]
@@ -129,8 +130,7 @@ class Desk:
     @property
     def target(self) -> Target:
         assert self.engine is not None
-        address = self.engine.address
-        return Target(address.host, address.port, "", "tiny", address.key)
+        return replace(self.engine.address, served_name="tiny")
 
     def files(self) -> list[Path]:
         return sorted(path for path in (self.directory / "conversations").rglob("*") if path.is_file())

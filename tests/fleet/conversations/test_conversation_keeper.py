@@ -20,8 +20,7 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
 from stoker.fleet.conversations.keeper import Keeper, Statistics, keeps
-from stoker.fleet.conversations.stay import Run, SequenceStay
-from stoker.fleet.engines.http import Address
+from stoker.fleet.conversations.sequence_use import Run, SequenceStay
 from stoker.fleet.process.signing import Signer
 from stoker.testing.clock import FakeClock
 
@@ -39,9 +38,9 @@ class Engine:
         self.go = asyncio.Event()
         self._folder = folder
 
-    async def open(self) -> Address:
+    async def open(self) -> Target:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return Address("127.0.0.1", self._server.sockets[0].getsockname()[1])
+        return Target("127.0.0.1", self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         self.go.set()
@@ -84,7 +83,7 @@ class Bench:
         log = logging.getLogger("test.conversations")
         self.keeper = Keeper(self.root, self.settings, Signer(lambda: bytes(32)), self.clock, log)
         self.engine = Engine(lambda: self.root / "fast")
-        self.address = Address("", 0)
+        self.address = Target("", 0)
 
     async def open(self) -> None:
         self.address = await self.engine.open()
@@ -174,7 +173,7 @@ def test_what_takes_no_sequence_gets_none(play: Play) -> None:
         bench.started()
         assert bench.begin(dialect=Dialect.EMBEDDINGS) is None
         assert bench.begin(dialect=Dialect.COMPLETIONS) is not None
-        bench.address = Address("127.0.0.1", bench.address.port + 1)
+        bench.address = Target("127.0.0.1", bench.address.port + 1)
         assert bench.begin() is None, "the lease is for an engine that is no more"
 
     play(story)

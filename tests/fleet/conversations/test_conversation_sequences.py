@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stoker.fleet.conversations.pace import Pace
+from stoker.fleet.conversations.save_rate import Pace
 from stoker.fleet.conversations.sequences import Place, Save, Sequences
 
 

@@ -15,6 +15,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.units import Site
@@ -79,7 +80,7 @@ async def main():
         exited.set()
 
     def supervisor():
-        fleet = Supervisor(paths, RealClock(), logging.getLogger("real"), lambda: bytes(32))
+        fleet = Supervisor(FleetContext(paths, RealClock(), logging.getLogger("real"), lambda: bytes(32)))
         fleet._drivers[Driver.SYSTEMD] = SystemdDriver(HERE / "state", Keys(signer), logging.getLogger("real"))
         return fleet
 

@@ -22,7 +22,7 @@ from tests.fleet.conftest import holdings
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Secret, Serve
-from stoker.fleet.drivers import child, container_unit, watch
+from stoker.fleet.drivers import container_unit, exit_watch, subcommand
 from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.containers import Action, Container, Drift, State
@@ -30,8 +30,8 @@ from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")
@@ -302,7 +302,7 @@ def test_an_up_that_does_not_return_is_killed_with_everything_it_started(tell: C
         script.chmod(0o755)
         with pytest.raises(StartFailed, match=r"did not end within 0\.5 s"):
             await bench.launch(bench.serve("./up.sh", ready_timeout=0.5))
-        assert not watch.is_alive(int((bench.directory / "pid").read_text()))
+        assert not exit_watch.is_alive(int((bench.directory / "pid").read_text()))
 
     tell(story)
 
@@ -586,9 +586,9 @@ def test_no_child_outlives_a_question_that_is_cancelled(tell: Callable[[Story], 
 
 
 def test_of_what_a_command_writes_only_the_end_is_kept() -> None:
-    code = f"import sys; sys.stdout.write('x' * {child.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
-    result = asyncio.run(child.run([sys.executable, "-SE", "-c", code], {}, 10.0))
-    assert (len(result.out), result.out[-3:], result.err, result.code) == (child.OUTPUT, "end", "e", 4)
+    code = f"import sys; sys.stdout.write('x' * {subcommand.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
+    result = asyncio.run(subcommand.run([sys.executable, "-SE", "-c", code], {}, 10.0))
+    assert (len(result.out), result.out[-3:], result.err, result.code) == (subcommand.OUTPUT, "end", "e", 4)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -596,7 +596,7 @@ def test_a_loop_that_is_closed_while_a_command_starts_or_runs_leaves_nothing_and
     before = holdings()
 
     async def given_up() -> None:
-        command = child.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
+        command = subcommand.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
         task = asyncio.get_running_loop().create_task(command)
         for _ in range(turns):
             await asyncio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Secret, Serve
-from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers import compose_up
 from stoker.fleet.drivers.containers import (
     CONFIG_HASH,
     HOLDS,
@@ -83,9 +83,9 @@ def test_the_commands_of_each_action(action: Action, state: State, expected: lis
 
 def test_what_is_only_created_is_started_after_it() -> None:
     up = ("docker", "create", "--name", "fast", "img:1")
-    assert ups.only_creates(up)
-    assert ups.only_creates(("docker", "compose", "up", "--no-start"))
-    assert not ups.only_creates(UP)
+    assert compose_up.only_creates(up)
+    assert compose_up.only_creates(("docker", "compose", "up", "--no-start"))
+    assert not compose_up.only_creates(UP)
     assert steps(Action.CREATE, None, "fast", up, only_creates=True) == [list(up), ["docker", "start", "fast"]]
 
 
@@ -166,12 +166,12 @@ def project(name: str = "llm", directory: str = "/srv/llm", files: str = "compos
 def test_a_container_is_ours_only_if_up_would_make_that_very_one(
     labels: dict[str, str], up: tuple[str, ...], is_ours: bool
 ) -> None:
-    assert (ups.whose(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
+    assert (compose_up.whose(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
 
 
 def test_what_we_remember_making_is_ours_however_it_was_made() -> None:
-    assert ups.whose(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
-    assert "project 'llm' of /srv/llm" in ups.whose(container(labels=project()), None, ("./start.sh",), "/x")
+    assert compose_up.whose(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
+    assert "project 'llm' of /srv/llm" in compose_up.whose(container(labels=project()), None, ("./start.sh",), "/x")
 
 
 # -- up ----------------------------------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def serve(*up: str, **fields: Any) -> Serve:
 
 def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     made = serve("/bin/echo", "{dir}/{name}:{port}", "{model}", "$HOME", "{{x}}", model="m; rm", served_name="big")
-    assert ups.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
-    assert ups.fill(serve()) == []
+    assert compose_up.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
+    assert compose_up.fill(serve()) == []
 
 
 @pytest.mark.parametrize(
@@ -192,19 +192,19 @@ def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     [UP, COMPOSE, ("docker", "run", "-itd", "i"), ("docker", "create", "i"), ("./x",), ("docker", "compose", "start")],
 )
 def test_a_command_that_returns_is_fine(words: tuple[str, ...]) -> None:
-    assert ups.problems(serve(*words), words) == []
+    assert compose_up.problems(serve(*words), words) == []
 
 
 @pytest.mark.parametrize("words", [("docker", "run", "i"), ("docker-compose", "-f", "x.yml", "up", "eng")])
 def test_a_command_that_would_stay_in_the_foreground_is_refused(words: tuple[str, ...]) -> None:
-    assert "add -d" in ups.problems(serve(*words), words)[0]
+    assert "add -d" in compose_up.problems(serve(*words), words)[0]
 
 
 def test_a_key_in_up_has_to_be_the_serves_own() -> None:
     words = ("docker", "run", "-d", "i", "{key}")
-    assert "no `key`" in ups.problems(serve(*words), words)[0]
+    assert "no `key`" in compose_up.problems(serve(*words), words)[0]
     keyed = serve("/bin/echo", "{key}", key=Secret("s3", "env:K"))
-    assert (ups.problems(keyed, words), ups.fill(keyed)[1]) == ([], "s3")
+    assert (compose_up.problems(keyed, words), compose_up.fill(keyed)[1]) == ([], "s3")
 
 
 CONFIG = """\
@@ -232,10 +232,10 @@ volumes:
 
 
 def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> None:
-    assert ups.services(CONFIG) == [
-        ups.Service("eng", "fast", "vllm:1"),
-        ups.Service("web", "web", ""),
-        ups.Service("plain", "", "img:2"),
+    assert compose_up.services(CONFIG) == [
+        compose_up.Service("eng", "fast", "vllm:1"),
+        compose_up.Service("web", "web", ""),
+        compose_up.Service("plain", "", "img:2"),
     ]
 
 
@@ -244,14 +244,14 @@ def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> No
     [("fast", "eng"), ("llm-plain-1", "plain"), ("llm_plain_1", "plain"), ("llm-eng-1", None), ("plain", None)],
 )
 def test_a_container_is_a_services_by_its_given_name_or_by_composes_own(name: str, service: str | None) -> None:
-    found = ups.service_for(ups.services(CONFIG), name)
+    found = compose_up.service_for(compose_up.services(CONFIG), name)
     assert (found.name if found is not None else None) == service
 
 
 def test_a_question_to_compose_is_about_the_same_files_and_project() -> None:
     up = ["docker-compose", "--verbose", "-f", "a.yml", "-p", "x", "up", "-d"]
-    assert ups.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
-    assert ups.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
+    assert compose_up.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
+    assert compose_up.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
 
 
 # -- what docker says --------------------------------------------------------------------------------------------------

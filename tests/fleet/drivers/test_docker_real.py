@@ -33,8 +33,8 @@ from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record
 
 pytestmark = pytest.mark.docker
 

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.ending import Ending
+from stoker.fleet.drivers.termination import Ending
 
 
 class Work:

@@ -26,12 +26,12 @@ from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process import identity
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record, Records
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record, Records
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import systemctl, units
 from stoker.fleet.systemd.systemctl import Systemctl
-from stoker.store.active import Active
+from stoker.store.active_residents import Active
 
 Tell = Callable[[Any], None]
 STAND_IN = Path(__file__).with_name("systemctl_stand_in.py")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.engines import failures, llama_cpp, placement, plan, sglang, signals, vllm, words
+from stoker.fleet.engines import failures, llama_cpp, options, placement, plan, sglang, signals, vllm
 
 PAGE = (Path(__file__).parents[3] / "docs" / "engines.md").read_text()
 EXAMPLES: dict[str, Any] = {
@@ -27,7 +27,7 @@ def said(module: Any, key: str) -> str:
 
 def keys() -> str:
     rows = ["| key | llama.cpp | vLLM | SGLang |", "|---|---|---|---|"]
-    for key in words.KEYS:
+    for key in options.KEYS:
         value = EXAMPLES[key]
         shown = f"{key} = {str(value).lower()}" if isinstance(value, bool) else key
         rows.append(f"| `{shown}` | {' | '.join(said(module, key) for module in (llama_cpp, vllm, sglang))} |")

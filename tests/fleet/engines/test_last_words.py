@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stoker.fleet.engines.failures import Kind
-from stoker.fleet.engines.last_words import LENGTH, LastWords, last_words
+from stoker.fleet.engines.last_output import LENGTH, LastWords, last_words
 
 
 def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> LastWords:

@@ -14,9 +14,9 @@ from tests.fleet.tiny_gguf import write_tiny
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines import embedded, http, plan
-from stoker.fleet.engines.http import Address
+from stoker.fleet.engines import embedded, plan
 from stoker.fleet.engines.launch import Place
+from stoker.http import client
 
 real = [
     pytest.mark.llama,
@@ -119,12 +119,11 @@ def test_each_word_reaches_llama_cpps_own_parameters(tmp_path: Path, mark: None)
     assert sampling.user_sampling_config == 2 | 4 | 8 | 64 | 256, "the model's own recommendation does not replace them"
 
 
-async def asked(fleet: Any, workshop: Any, given: Serve, path: str, payload: Any = None) -> http.Answer:
+async def asked(fleet: Any, workshop: Any, given: Serve, path: str, payload: Any = None) -> client.HttpResponse:
     """One question to a serve that is started for it."""
     running = await fleet.start(given, workshop.on_exit)
-    target = running.target
     try:
-        return await http.ask(Address(target.host, target.port, "", target.key), path, payload, 15.0)
+        return await client.ask(running.target, path, payload, 15.0)
     finally:
         await fleet.stop("tiny", 3)
 
@@ -169,10 +168,9 @@ class TestRealStarts:
         async def story(workshop: Any) -> None:
             fleet = workshop.supervisor()
             running = await fleet.start(serve(workshop.directory, prefix_caching=kept), workshop.on_exit)
-            address = Address(running.target.host, running.target.port, "", running.target.key)
             ask = {"prompt": "one two three four", "max_tokens": 1, "id_slot": 0}
-            await http.ask(address, "/v1/completions", ask, 15.0)
-            again = (await http.ask(address, "/v1/completions", ask, 15.0)).json()
+            await client.ask(running.target, "/v1/completions", ask, 15.0)
+            again = (await client.ask(running.target, "/v1/completions", ask, 15.0)).json()
             assert (again["timings"]["cache_n"] > 0) is cached
             await fleet.close(False)
 

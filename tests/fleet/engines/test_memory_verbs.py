@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from stoker.fleet.engines import http, memory_verbs
-from stoker.fleet.engines.http import Address
-from stoker.fleet.engines.memory_verbs import VerbFailed
+from stoker.domain.lease import Target
+from stoker.fleet.engines import sleep_api
+from stoker.fleet.engines.sleep_api import VerbFailed
+from stoker.http import client
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
-Story = Callable[[ScriptedServer, Address], Coroutine[Any, Any, None]]
+Story = Callable[[ScriptedServer, Target], Coroutine[Any, Any, None]]
 
 
 def told(script: Script, story: Story) -> list[str]:
@@ -22,14 +23,14 @@ def told(script: Script, story: Story) -> list[str]:
 
     async def main() -> list[str]:
         async with ScriptedServer(script) as server:
-            await story(server, Address(server.host, server.port, key=script.api_key))
+            await story(server, Target(server.host, server.port, key=script.api_key))
             return [request.path for request in server.requests]
 
     return asyncio.run(main())
 
 
-async def song(address: Address) -> Any:
-    answer = await http.ask(address, "/v1/completions", {"prompt": "x", "max_tokens": 3})
+async def song(address: Target) -> Any:
+    answer = await client.ask(address, "/v1/completions", {"prompt": "x", "max_tokens": 3})
     return answer.json()["choices"][0]["text"]
 
 
@@ -47,11 +48,11 @@ async def song(address: Address) -> Any:
 def test_it_gives_its_memory_back_and_sings_the_same_song_after_waking(
     engine: str, level: int, paths: list[str]
 ) -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
+    async def story(server: ScriptedServer, address: Target) -> None:
         before = await song(address)
-        await memory_verbs.sleep(address, engine, level)
+        await sleep_api.sleep(address, engine, level)
         assert server.ballast.megabytes == 0
-        await memory_verbs.wake(address, engine, level)
+        await sleep_api.wake(address, engine, level)
         assert server.ballast.megabytes == 2
         assert await song(address) == before
 
@@ -60,8 +61,8 @@ def test_it_gives_its_memory_back_and_sings_the_same_song_after_waking(
 
 
 def test_a_200_is_believed_here_and_so_its_caller_measures() -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        await memory_verbs.sleep(address, "vllm", 1)
+    async def story(server: ScriptedServer, address: Target) -> None:
+        await sleep_api.sleep(address, "vllm", 1)
         assert server.ballast.megabytes == 2
 
     told(Script(engine="vllm", memory_mb=2, sleep_frees=False), story)
@@ -69,8 +70,8 @@ def test_a_200_is_believed_here_and_so_its_caller_measures() -> None:
 
 @pytest.mark.parametrize(("engine", "needs"), [("vllm", "--enable-sleep-mode"), ("sglang", "--enable-memory-saver")])
 def test_an_engine_that_was_started_without_the_verbs_is_named_with_what_it_lacks(engine: str, needs: str) -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        for verb in (memory_verbs.sleep, memory_verbs.wake):
+    async def story(server: ScriptedServer, address: Target) -> None:
+        for verb in (sleep_api.sleep, sleep_api.wake):
             with pytest.raises(VerbFailed, match=f"answered 404: the engine runs without `{needs}`"):
                 await verb(address, engine, 1)
 
@@ -78,9 +79,9 @@ def test_an_engine_that_was_started_without_the_verbs_is_named_with_what_it_lack
 
 
 def test_a_refusal_says_what_was_answered() -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
+    async def story(server: ScriptedServer, address: Target) -> None:
         with pytest.raises(VerbFailed, match=r"POST /sleep\?level=1&sleep_level=1 answered 503: .*Loading model"):
-            await memory_verbs.sleep(address, "vllm", 1)
+            await sleep_api.sleep(address, "vllm", 1)
 
     told(Script(engine="vllm", never_ready=True), story)
 
@@ -88,18 +89,18 @@ def test_a_refusal_says_what_was_answered() -> None:
 def test_no_answer_is_a_failure_too() -> None:
     async def main() -> None:
         async with ScriptedServer(Script()) as server:
-            nobody = Address(server.host, server.port)
+            nobody = Target(server.host, server.port)
         with pytest.raises(VerbFailed, match="nothing listens on port"):
-            await memory_verbs.wake(nobody, "vllm", 1)
-        assert await memory_verbs.is_asleep(nobody, "vllm") is None
+            await sleep_api.wake(nobody, "vllm", 1)
+        assert await sleep_api.is_asleep(nobody, "vllm") is None
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize(("engine", "level"), [("llama.cpp", 1), ("openai", 1), ("vllm", 3), ("sglang", 2)])
 def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        for verb in (memory_verbs.sleep, memory_verbs.wake):
+    async def story(server: ScriptedServer, address: Target) -> None:
+        for verb in (sleep_api.sleep, sleep_api.wake):
             with pytest.raises(VerbFailed, match=f"engine {engine} has no verb"):
                 await verb(address, engine, level)
 
@@ -107,19 +108,19 @@ def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None
 
 
 def test_what_an_engine_says_of_its_sleep_is_told_and_silence_is_unknown() -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        assert await memory_verbs.is_asleep(address, "vllm") is False
-        await memory_verbs.sleep(address, "vllm", 1)
-        assert await memory_verbs.is_asleep(address, "vllm") is True
+    async def story(server: ScriptedServer, address: Target) -> None:
+        assert await sleep_api.is_asleep(address, "vllm") is False
+        await sleep_api.sleep(address, "vllm", 1)
+        assert await sleep_api.is_asleep(address, "vllm") is True
         server.script = Script(engine="vllm", can_sleep=False)
-        assert await memory_verbs.is_asleep(address, "vllm") is None
-        assert await memory_verbs.is_asleep(address, "sglang") is None
+        assert await sleep_api.is_asleep(address, "vllm") is None
+        assert await sleep_api.is_asleep(address, "sglang") is None
 
     told(Script(engine="vllm"), story)
 
 
 def test_llama_cpp_tells_it_with_its_properties() -> None:
-    async def story(server: ScriptedServer, address: Address) -> None:
-        assert await memory_verbs.is_asleep(address, "llama.cpp") is False
+    async def story(server: ScriptedServer, address: Target) -> None:
+        assert await sleep_api.is_asleep(address, "llama.cpp") is False
 
     assert told(Script(), story) == ["/props"]

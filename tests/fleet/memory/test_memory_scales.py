@@ -14,7 +14,7 @@ import pytest
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device
-from stoker.fleet.supervision.scales import Scales
+from stoker.fleet.supervision.memory_meter import Scales
 
 GIB = 2**30
 MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"

@@ -11,8 +11,8 @@ from tests.fleet.rehydrate.vault import Vault, sha256
 
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate import copying
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.rehydrator import Rehydrator
-from stoker.fleet.rehydrate.verify import FileHasher
 
 CONTENT = b"weights" * 1000
 

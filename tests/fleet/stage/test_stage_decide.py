@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.fleet.stage.decide import Answer, Sight, decide, over_quota
+from stoker.fleet.stage.decision import Answer, Sight, decide, over_quota
 
 FREE = Sight("m", is_there=False, is_same=None, size=100, kept=0, used=0, quota=None, room=1000)
 

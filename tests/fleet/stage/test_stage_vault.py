@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.serve import Serve
-from stoker.fleet.stage.box import Box, Note, StageRefused, boxes
+from stoker.fleet.stage.staging_area import Box, Note, StageRefused, boxes
 from stoker.fleet.stage.vault import find, models, remove, used, users
 
 
@@ -86,7 +86,7 @@ def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path:
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.box import Box\n" + (
+    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.staging_area import Box\n" + (
         "with Box(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.ports import free_port, port_problem, reachable
 from stoker.fleet.process.signing import Signer
 from stoker.fleet.supervision import requirements

@@ -12,10 +12,10 @@ import psutil
 import pytest
 
 from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address
 from stoker.fleet.engines.signals import read
+from stoker.http import client
 
 Tell = Callable[[Any], None]
 
@@ -35,10 +35,6 @@ def serve(workshop: Any, engine: str, **fields: Any) -> Serve:
     return Serve(name="big", engine=engine, directory=str(workshop.directory), ready_timeout=20.0, **given)
 
 
-def address(running: Any) -> Address:
-    return Address(running.target.host, running.target.port, "", running.target.key)
-
-
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_an_engine_found_on_path_gets_ready_with_its_settings(tell: Tell, engine: str) -> None:
     async def story(workshop: Any) -> None:
@@ -49,10 +45,10 @@ def test_an_engine_found_on_path_gets_ready_with_its_settings(tell: Tell, engine
         running = await fleet.start(given, workshop.on_exit)
         assert running.facts["max_model_len"] == 512
         assert running.target.served_name == "big"
-        metrics = (await http.ask(address(running), "/metrics")).body.decode()
+        metrics = (await client.ask(running.target, "/metrics")).body.decode()
         assert read(engine, metrics).generated_tokens == 1, "the canary's"
-        without = Address(running.target.host, running.target.port)
-        assert (await http.ask(without, "/v1/models")).status == 401, "it asks for the key that we gave it"
+        without = Target(running.target.host, running.target.port)
+        assert (await client.ask(without, "/v1/models")).status == 401, "it asks for the key that we gave it"
         assert running.target.key not in workshop.log("big")
         await fleet.close(False)
 

@@ -6,16 +6,17 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.fleet.drivers.external import address_of
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address
 from stoker.fleet.process.ports import free_port
+from stoker.http import client
 
 Tell = Callable[[Any], None]
 
@@ -28,9 +29,9 @@ async def somebody(workshop: Any, *options: str) -> AsyncIterator[tuple[str, sub
         async with asyncio.timeout(5):
             while True:
                 try:
-                    await http.ask(Address("127.0.0.1", port), "/health")
+                    await client.ask(Target("127.0.0.1", port), "/health")
                     break
-                except http.NoAnswer:
+                except client.NoResponse:
                     await asyncio.sleep(0.01)
         try:
             yield f"http://127.0.0.1:{port}/v1", process
@@ -102,15 +103,15 @@ def test_an_external_serve_with_a_wrong_key_or_id_is_refused(tell: Tell) -> None
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("http://h:1/v1", Address("h", 1)),
-        ("http://h:1/v1/", Address("h", 1)),
-        ("http://h:1", Address("h", 1)),
-        ("https://api.example.com/llm/v1", Address("api.example.com", 443, "/llm", tls=True)),
-        ("http://[::1]:8/v1", Address("::1", 8)),
+        ("http://h:1/v1", Target("h", 1)),
+        ("http://h:1/v1/", Target("h", 1)),
+        ("http://h:1", Target("h", 1)),
+        ("https://api.example.com/llm/v1", Target("api.example.com", 443, "/llm", tls=True)),
+        ("http://[::1]:8/v1", Target("::1", 8)),
     ],
 )
-def test_a_base_url_is_taken_apart(url: str, address: Address) -> None:
-    assert address_of(external(url)) == address
+def test_a_base_url_is_taken_apart(url: str, address: Target) -> None:
+    assert address_of(external(url)) == replace(address, served_name="a")
 
 
 @pytest.mark.parametrize("url", ["ftp://h/v1", "h:1", "http://h:port/", ""])

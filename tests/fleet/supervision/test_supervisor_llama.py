@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from tests.fleet.tiny_gguf import content, write_tiny
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers.watch import is_alive
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address
+from stoker.fleet.drivers.exit_watch import is_alive
+from stoker.http import client
 
 pytestmark = [
     pytest.mark.llama,
@@ -37,10 +38,10 @@ def llama(workshop: Any, weights: Path | None = None, **fields: Any) -> Serve:
     return Serve(name="tiny", model=str(model), served_name="spark", directory=str(workshop.directory), **given)
 
 
-async def chat(running: Any, key: str | None) -> http.Answer:
-    address = Address(running.target.host, running.target.port, "", key)
+async def chat(running: Any, key: str | None) -> client.HttpResponse:
+    address = replace(running.target, key=key)
     payload = {"model": "spark", "max_tokens": 4, "messages": [{"role": "user", "content": "Hi"}]}
-    return await http.ask(address, "/v1/chat/completions", payload, PATIENT)
+    return await client.ask(address, "/v1/chat/completions", payload, PATIENT)
 
 
 def test_the_embedded_engine_starts_answers_and_ends_promptly(tell: Tell) -> None:
@@ -128,13 +129,13 @@ def test_a_demo_engine_dies_with_its_parent(tell: Tell) -> None:
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
             assert parent.stdout is not None
             pid = int(await asyncio.to_thread(parent.stdout.readline))
-            address = Address("127.0.0.1", port)
+            address = Target("127.0.0.1", port)
             async with asyncio.timeout(PATIENT):
                 while True:
                     try:
-                        await http.ask(address, "/health")
+                        await client.ask(address, "/health")
                         break
-                    except http.NoAnswer:
+                    except client.NoResponse:
                         await asyncio.sleep(0.02)
                 parent.kill()
                 while is_alive(pid):

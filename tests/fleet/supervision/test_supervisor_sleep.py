@@ -16,7 +16,8 @@ from tests.fleet.supervision.test_supervisor_engines import install, serve
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.supervision import keeping
+from stoker.fleet.supervision import serve_registry
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.warm.keeper import Keeper
 
@@ -38,7 +39,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, Keeper]:
     warm = Keeper(2**30, [given], LOG, predict=False)
-    return Supervisor(workshop.paths, SystemClock(), LOG, lambda: bytes(32), warm=warm), warm
+    return Supervisor(FleetContext(workshop.paths, SystemClock(), LOG, lambda: bytes(32)), warm), warm
 
 
 def test_a_swap_that_is_cancelled_while_its_victim_falls_asleep_ends_the_victim(tell: Tell) -> None:
@@ -115,7 +116,7 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
 
 
 def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LOOK_LIMIT", 0.1)
+    monkeypatch.setattr(serve_registry, "LOOK_LIMIT", 0.1)
     gate = threading.Event()
 
     class Hung:

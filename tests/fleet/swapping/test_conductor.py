@@ -9,11 +9,24 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import ClientError, StartFailed, StokerError
+from stoker.domain.events import (
+    Event,
+    FleetBecameBusy,
+    FleetBecameIdle,
+    Notify,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+)
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
+from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.swapping.swaps import SwapReport
 from stoker.testing.fleet import FakeFleet
 
 
@@ -34,6 +47,16 @@ def a(name: str = "a", **fields: Any) -> Serve:
 def conductor(fleet: FakeFleet, *serves: Serve, **policy: Any) -> Conductor:
     policy = {"min_residency": 0.0, "linger": 0.0, "max_wait": 0.05, "drain_timeout": 0.05, **policy}
     return Conductor([Slot("gpu", swap=SwapPolicy(**policy))], serves, fleet, LoopClock())
+
+
+def swaps_into(reports: list[SwapReport]) -> Notify:
+    """Keeps the report of each swap."""
+
+    def notify(event: Event) -> None:
+        if isinstance(event, SwapEnded):
+            reports.append(event.report)
+
+    return notify
 
 
 def story(tell: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -225,7 +248,7 @@ async def test_every_swap_is_reported_once() -> None:
     reports: list[SwapReport] = []
     fleet = FakeFleet()
     fleet.broken["b"] = "no"
-    c = Conductor([], [a(slot=None), a("b", slot=None)], fleet, LoopClock(), reports.append)
+    c = Conductor([], [a(slot=None), a("b", slot=None)], fleet, LoopClock(), swaps_into(reports))
     await c.switch("a")
     with pytest.raises(StartFailed):
         await c.switch("b")
@@ -564,7 +587,7 @@ async def test_a_failed_swap_reports_its_own_error() -> None:
     fleet = FakeFleet()
     fleet.broken["a"] = "CUDA out of memory"
     seen: list[SwapReport] = []
-    c = Conductor([Slot("gpu")], [a()], fleet, LoopClock(), on_swap=seen.append)
+    c = Conductor([Slot("gpu")], [a()], fleet, LoopClock(), swaps_into(seen))
     with pytest.raises(StartFailed):
         await leased(c.acquire("a"))
     assert [(report.outcome, report.error) for report in seen] == [("failed", "CUDA out of memory")]
@@ -596,3 +619,24 @@ async def test_a_crash_for_want_of_memory_during_shutdown_starts_no_fallback() -
         lease.release()
     assert "start b" not in fleet.journal
     await c.close(False)
+
+
+@story
+async def test_what_happens_to_a_serve_is_published_in_order() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["a"]
+    events: list[Event] = []
+    c = Conductor([], [a(slot=None)], fleet, LoopClock(), events.append)
+    await c.begin()
+    lease = await leased(c.acquire("a"))
+    lease.release()
+    fleet.die("a")
+    await c.switch("a")
+    assert c.restart("a", "it hangs")
+    c.park("a", "it hangs again")
+    await c.close(False)
+    assert [type(event) for event in events if not isinstance(event, SwapEnded)] == [
+        ServeAdopted, FleetBecameBusy, FleetBecameIdle, ServeDisconnected, ServeExited, OperatorActed, ServeRestarted,
+        ServeParked,
+    ]  # fmt: skip
+    assert [event for event in events if isinstance(event, ServeParked)] == [ServeParked("a", "it hangs again")]

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from stoker.fleet.warm import holder as program
-from stoker.fleet.warm import pages, residency
+from stoker.fleet.warm import page_cache, pages
 from stoker.fleet.warm.holder import REFRESH, SHORT_OF_MEMORY, WINDOW, Holder, Lines, Progress, Wanted, has_room
 
 MIB = 2**20
@@ -54,7 +54,7 @@ def test_what_is_wanted_is_read_in_and_told(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
     desk.holder.on_wanted(Wanted((path,)))
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
     assert (desk.told[-1].path, desk.told[-1].size, desk.told[-1].done) == (path, SIZE, SIZE)
 
 
@@ -71,13 +71,13 @@ def test_nothing_is_read_while_paused_and_it_goes_on_where_it_was(desk: Desk, wr
     path = write("weights", SIZE)
     desk.holder.on_wanted(Wanted((path,)))
     desk.holder.step()
-    before = residency.count(path)
+    before = page_cache.count(path)
     desk.holder.on_wanted(Wanted((path,), pause=True))
     assert desk.work() == REFRESH
-    assert residency.count(path) == before
+    assert page_cache.count(path) == before
     desk.holder.on_wanted(Wanted((path,)))
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
 
 
 def test_nothing_is_read_while_memory_is_short(desk: Desk, write: Write) -> None:
@@ -85,10 +85,10 @@ def test_nothing_is_read_while_memory_is_short(desk: Desk, write: Write) -> None
     desk.has_room = False
     desk.holder.on_wanted(Wanted((path,)))
     assert desk.work() == SHORT_OF_MEMORY
-    assert residency.share(path) == 0.0
+    assert page_cache.share(path) == 0.0
     desk.has_room = True
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
 
 
 def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
@@ -96,8 +96,8 @@ def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
     desk.holder.on_wanted(Wanted((path,)))
     desk.work()
     desk.holder.on_wanted(Wanted())
-    residency.evict(path)
-    assert residency.share(path) == 0.0
+    page_cache.evict(path)
+    assert page_cache.share(path) == 0.0
 
 
 def _no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,12 +118,12 @@ def test_what_may_not_be_locked_is_brought_back_at_the_next_refresh(
     os.truncate(path, SIZE)  # the same length: only to show that the file is the same one
     held = desk.holder._held[path]
     held._map.close()  # a mapped page is not evicted by advice, as it is under memory pressure
-    residency.evict(path)
+    page_cache.evict(path)
     held._map = pages.Mapping(held._file, 0, held.size)
-    assert residency.share(path) == 0.0
+    assert page_cache.share(path) == 0.0
     desk.holder.refresh()
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
     assert len(desk.told) == 1, "no news"
 
 
@@ -152,7 +152,7 @@ def test_an_old_kernel_gets_plain_reads(desk: Desk, write: Write, monkeypatch: p
     path = write("weights", SIZE)
     desk.holder.on_wanted(Wanted((path,)))
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
 
 
 def test_a_file_that_cannot_be_held_is_told_and_the_next_one_is_held(desk: Desk, write: Write, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_file_that_was_replaced_is_read_anew(desk: Desk, write: Write) -> None
     os.replace(write("fresh", 2 * MIB), path)
     desk.holder.refresh()
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.share(path) == 1.0
     assert desk.told[-1].size == 2 * MIB
 
 
@@ -228,7 +228,7 @@ def test_the_program_holds_in_everybodys_way_of_nobody_and_ends_with_its_input(w
         say(child, Wanted((path,)))
         assert hear(child).done == SIZE
         process = psutil.Process(child.pid)
-        assert residency.share(path) == 1.0
+        assert page_cache.share(path) == 1.0
         assert os.sched_getscheduler(child.pid) == os.SCHED_IDLE
         assert process.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
@@ -266,7 +266,7 @@ def test_the_limit_of_locked_memory_binds_without_privilege(write: Write) -> Non
         found = hear(child)
         assert (found.done, found.problem) == (SIZE, "")
         assert found.locked <= WINDOW
-        assert residency.share(path) == 1.0
+        assert page_cache.share(path) == 1.0
 
 
 def test_arguments_are_refused_with_a_usage(capsys: pytest.CaptureFixture[str]) -> None:

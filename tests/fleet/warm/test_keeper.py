@@ -22,7 +22,7 @@ from stoker.domain.prediction import Prediction
 from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
-from stoker.fleet.warm import residency
+from stoker.fleet.warm import page_cache
 from stoker.fleet.warm.holder import Wanted
 from stoker.fleet.warm.keeper import Keeper, next_pause
 from stoker.fleet.warm.statistics import Statistics
@@ -98,7 +98,7 @@ def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Sto
             assert await keeper.temperature(a) == "cold"
             assert keeper.left(a) == ()
             await until(lambda: read(keeper) == {"a": MIB})
-            residency.evict(a.model)
+            page_cache.evict(a.model)
             assert await keeper.temperature(a) == "warm", "what is held is not evicted"
             keeper.started(a)
             assert keeper.statistics().warm == ()
@@ -122,7 +122,7 @@ def test_the_model_that_followed_before_is_brought_in_ahead(tell: Callable[[Stor
             for before, after in ((a, b), (b, c), (c, a), (a, b)):
                 keeper.left(before)
                 keeper.started(after)
-            residency.evict(c.model)
+            page_cache.evict(c.model)
             await until(lambda: read(keeper) == {"c": MIB})
             assert await keeper.temperature(c) == "warm"
             keeper.started(c)
@@ -165,8 +165,7 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
     async def story() -> None:
         a, b, c, d = (serve(name, write(f"{name}.gguf", MIB)) for name in "abcd")
         foreseen: list[Prediction] = []
-        async with kept(a, b, c, d, budget=2 * MIB) as keeper:
-            keeper.foreseen = lambda: foreseen
+        async with kept(a, b, c, d, budget=2 * MIB, predictions=lambda: foreseen) as keeper:
             for before, after in ((d, a), (a, b)):
                 keeper.left(before)
                 keeper.started(after)
@@ -190,8 +189,7 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
 def test_a_sleeper_is_ended_for_what_is_foreseen(tell: Callable[[Story], None], write: Write) -> None:
     async def story() -> None:
         a, s = serve("a", write("a.gguf", MIB)), serve("s", "org/s")
-        async with kept(a, s, budget=MIB) as keeper:
-            keeper.foreseen = lambda: [("a", Why.RULE)]
+        async with kept(a, s, budget=MIB, predictions=lambda: [("a", Why.RULE)]) as keeper:
             keeper.left(s, asleep=MIB)
             assert keeper.foresee() == ("s",)
 
@@ -203,8 +201,7 @@ def test_without_prediction_nothing_is_foreseen_and_a_reload_turns_it_on(
 ) -> None:
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
-        async with kept(a, predict=False) as keeper:
-            keeper.foreseen = lambda: [("a", Why.RULE)]
+        async with kept(a, predict=False, predictions=lambda: [("a", Why.RULE)]) as keeper:
             keeper.foresee()
             assert why(keeper) == {}
             keeper.reload(MIB, (a,), predict=True)

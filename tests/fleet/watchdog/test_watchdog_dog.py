@@ -14,9 +14,9 @@ from stoker.domain.access import Watchdog
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.watchdog.dog import CIRCUMSTANCES_EVERY, Dog
 from stoker.fleet.watchdog.probe import Circumstances, Listing
 from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.watchdog import CIRCUMSTANCES_EVERY, Dog
 from stoker.testing.clock import FakeClock
 
 SETTINGS = Watchdog(interval=10.0, stall=120.0, restarts=2, window=600.0)

@@ -8,7 +8,7 @@ import sys
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 from stoker.fleet.watchdog.drift import drift, environment_of
 
 RECORD = Record(

@@ -139,7 +139,7 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Seque
     )
     if found is None:
         known = [*(name for serve in serves for name in serve.names()), *tasks]
-        raise UsageError(f"there is no model '{wanted}' in {where}{nearest(wanted, known)}", code="unknown_serve")
+        raise UsageError(f"there is no model '{wanted}' in {where}{suggestion(wanted, known)}", code="unknown_serve")
     return found, wanted
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def live_rows(place: Place) -> Rows:
     """Works when nothing runs, too. A file that cannot be read is told of, and says nothing."""
-    from stoker.store.live import path_of, read
+    from stoker.store.live_grades import path_of, read
 
     try:
         return read(path_of(place.state))[0]

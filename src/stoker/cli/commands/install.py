@@ -186,7 +186,7 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
         yield
         return
     from stoker.disk.directories import unusable
-    from stoker.store.active import Active
+    from stoker.store.active_residents import Active
     from stoker.store.state import StateDir
 
     active = Active(state / "active.json")

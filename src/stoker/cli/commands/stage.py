@@ -160,7 +160,7 @@ def _stager(ground: Ground, quota: str | None) -> Stager:
 
 
 def _require(plan: Plan) -> None:
-    from stoker.fleet.stage.decide import Answer
+    from stoker.fleet.stage.decision import Answer
 
     if plan.decision.answer is Answer.REFUSE:
         raise Refused(plan.decision.why, code=plan.decision.code)
@@ -172,8 +172,8 @@ def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: boo
     from stoker.cli.commands import staged
     from stoker.cli.console import transfer
     from stoker.cli.console.bring import INTERRUPTED
-    from stoker.fleet.stage.box import Box
     from stoker.fleet.stage.priority import step_aside
+    from stoker.fleet.stage.staging_area import Box
 
     step_aside()
     try:
@@ -195,7 +195,7 @@ def _again() -> str:
 
 def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -> None:
     from stoker.fleet.stage import vault
-    from stoker.fleet.stage.box import Box, boxes
+    from stoker.fleet.stage.staging_area import Box, boxes
 
     model = vault.find(ground.vault, name) or vault.find(ground.vault, f"{name}.gguf")
     name = model.name if model is not None else name

@@ -21,7 +21,7 @@ _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 def show_plan(vault: Path, order: Order, plan: Plan, json: bool) -> None:
     """What would happen, and what of it is known."""
-    from stoker.fleet.stage.decide import Answer
+    from stoker.fleet.stage.decision import Answer
 
     sight = plan.sight
     if json:
@@ -76,9 +76,9 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
 
 def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> None:
     """What is in the vault, and what was begun."""
-    from stoker.fleet.rehydrate.verify import FileHasher
+    from stoker.fleet.rehydrate.file_hasher import FileHasher
     from stoker.fleet.stage import vault as vaults
-    from stoker.fleet.stage.box import boxes
+    from stoker.fleet.stage.staging_area import boxes
 
     hashes = FileHasher(state)
     found = vaults.models(vault)

@@ -29,7 +29,7 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
         terminal.note(f"stoker: {path} cannot be read ({error}); what was counted so far is forgotten")
     alarms = [alarm for failed in verdicts if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
     try:
-        atomic.write(path, msgspec.json.encode(drift.levels()))
+        atomic.write(path, msgspec.json.encode(drift.levels()), make_parents=True)
     except OSError as error:
         terminal.note(f"stoker: {path} cannot be written ({error.strerror}); this canary is not counted")
     if alarms:

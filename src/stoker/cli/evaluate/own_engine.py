@@ -18,11 +18,11 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
-from stoker.fleet.engines import http
-from stoker.fleet.engines.last_words import last_words, redact
+from stoker.fleet.engines.last_output import last_words, redact
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
+from stoker.http import client
 from stoker.measure.artifacts import fingerprint
 from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
@@ -77,29 +77,28 @@ class OwnEngine:
         _codes.pop(pid, None)  # of another process that had this number
         try:
             used = key if launch.takes_key else None
-            address = http.Address(serve.host, port, "", used)
-            await self._until_ready(serve, address, pid, key)
-            told = await ask(address, _open_pages(serve))
+            target = Target(serve.host, port, "", serve.served_name or serve.name, used)
+            await self._until_ready(serve, target, pid, key)
+            told = await ask(target, _open_pages(serve))
             log = self._log.read_text(errors="replace")
         except BaseException:
             await _stop(pid, serve.stop_grace)
             raise
-        target = Target(serve.host, port, "", serve.served_name or serve.name, used)
 
         def failure() -> EngineNotStarted | None:
             return self._ended(serve, key, code) if (code := _exit_code(pid)) is not None else None
 
         return StartedEngine(target, told, log, lambda: _stop(pid, serve.stop_grace), failure)
 
-    async def _until_ready(self, serve: Serve, address: http.Address, pid: int, key: str) -> None:
+    async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
         while time.monotonic() < deadline:
             if (code := _exit_code(pid)) is not None:
                 raise self._ended(serve, key, code)
             try:
-                if (await http.ask(address, serve.health)).status == 200:
+                if (await client.ask(target, serve.health)).status == 200:
                     return
-            except http.NoAnswer:
+            except client.NoResponse:
                 pass
             await asyncio.sleep(LOOK)
         raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)

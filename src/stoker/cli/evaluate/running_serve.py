@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import http
 from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
@@ -127,9 +126,9 @@ def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fing
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
     from stoker.quality.identify import NoEntry, identify
 
-    address = http.Address(target.host, target.port, f"{target.base_path}/upstream/{serve.name}", target.key)
+    engine = replace(target, base_path=f"{target.base_path}/upstream/{serve.name}")
     try:
-        return asyncio.run(identify(serve, address, state))
+        return asyncio.run(identify(serve, engine, state))
     except NoEntry:
         text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
         raise UsageError(text) from None

@@ -197,7 +197,7 @@ def _writer(path: Path) -> Callable[[SoakRecord], None]:
     def write(record: SoakRecord) -> None:
         nonlocal is_ailing
         try:
-            atomic.write(path, msgspec.json.encode(record))
+            atomic.write(path, msgspec.json.encode(record), make_parents=True)
             is_ailing = False
         except OSError as error:
             if not is_ailing:

@@ -117,8 +117,8 @@ def _engine(serve: ServeStatus, place: Place) -> tuple[MeasuredEndpoint | None, 
 def _engine_key(serve: ServeStatus, place: Place) -> str | None:
     import msgspec
 
-    from stoker.fleet.process.records import Record
     from stoker.fleet.process.signing import Signer
+    from stoker.fleet.process.start_records import Record
     from stoker.store.state import StateDir
 
     path = StateDir(place.state).serves_path / f"{serve.name}.json"

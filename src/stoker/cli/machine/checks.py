@@ -289,9 +289,9 @@ def serve(serve: Serve, paths: Paths) -> Finding | None:
 
 
 def _weights_problems(serve: Serve) -> list[str]:
-    from stoker.fleet.engines import weights
+    from stoker.fleet.engines import weight_files
 
-    return weights.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
+    return weight_files.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
 
 
 def disk(part: str, folder: Path, command: str) -> Finding:

@@ -22,16 +22,15 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.conversations import verbs
-from stoker.fleet.conversations.pace import Pace
+from stoker.fleet.conversations import slot_api
+from stoker.fleet.conversations.save_rate import Pace
+from stoker.fleet.conversations.sequence_use import Run, SequenceStay, unreachable
 from stoker.fleet.conversations.sequences import Place, Save, Sequences
-from stoker.fleet.conversations.stay import Run, SequenceStay, unreachable
+from stoker.fleet.conversations.slot_api import Refused, Unanswered
 from stoker.fleet.conversations.store import Saved, Store
-from stoker.fleet.conversations.verbs import Refused, Unanswered
-from stoker.fleet.engines.http import Address
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import Signer
-from stoker.fleet.warm.files import weights_of
+from stoker.fleet.warm.weight_paths import weights_of
 
 VERB_LIMIT = 30.0
 """Seconds that an erase or a restore may take. An engine that is busy answers when its step is done."""
@@ -89,7 +88,7 @@ class Keeper:
             self._log.error("conversations of serve %s are not kept: %s", serve.name, error.strerror)
             return None
 
-    def started(self, serve: Serve, address: Address, facts: Mapping[str, Any], is_fresh: bool) -> None:
+    def started(self, serve: Serve, address: Target, facts: Mapping[str, Any], is_fresh: bool) -> None:
         """It is ready. `is_fresh`: no request has reached it; False for one that was adopted."""
         self.stopped(serve.name)
         count = facts.get("total_slots")
@@ -173,7 +172,7 @@ class Keeper:
         """
         try:
             if place.erase:
-                await verbs.erase(run.address, place.sequence.number, VERB_LIMIT)
+                await slot_api.erase(run.address, place.sequence.number, VERB_LIMIT)
             run.sequences.on_claimed(place)
             restored = await self._restore(run, place)
         except Unanswered as failure:
@@ -203,12 +202,12 @@ class Keeper:
             self._not_restored += 1
             return None
         try:
-            tokens = await verbs.restore(run.address, number, saved.name, VERB_LIMIT)
+            tokens = await slot_api.restore(run.address, number, saved.name, VERB_LIMIT)
         except Refused as failure:
             self._not_restored += 1
             self._log.warning("a saved conversation of serve %s is of no use: %s", name, failure)
             self._store.remove(saved)
-            await verbs.erase(run.address, number, VERB_LIMIT)
+            await slot_api.erase(run.address, number, VERB_LIMIT)
             return None
         self._restored += 1
         self._store.touch(saved)
@@ -238,7 +237,7 @@ class Keeper:
             self._log.warning("a conversation of serve %s was not saved: %s", name, error.strerror)
             return
         try:
-            tokens, size = await verbs.save(run.address, save.number, draft.name, within)
+            tokens, size = await slot_api.save(run.address, save.number, draft.name, within)
         except (Refused, Unanswered) as failure:
             self._store.discard(draft)
             self._not_saved += 1

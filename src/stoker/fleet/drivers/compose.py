@@ -21,7 +21,8 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers.container_records import MadeFiles
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
 from stoker.fleet.drivers.containers import (
     HOLDS,
@@ -34,17 +35,16 @@ from stoker.fleet.drivers.containers import (
     steps,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, Fault
-from stoker.fleet.drivers.ending import finish
 from stoker.fleet.drivers.inspection import Inspector, Look
-from stoker.fleet.drivers.made import MadeFiles
+from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import is_secret
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
@@ -80,7 +80,7 @@ class ContainerDriver:
             problem = port_problem(serve.host, serve.port)
             found += [f"serve '{serve.name}': {problem}"] if problem else []
         if seen.action in (Action.CREATE, Action.RECREATE):
-            found += ups.problems(serve, seen.up)
+            found += compose_up.problems(serve, seen.up)
             try:
                 found += await self._inspector.lacking(serve, seen.up)
             except DockerFailed as failure:
@@ -273,7 +273,7 @@ class ContainerDriver:
 
 
 def _steps(serve: Serve, seen: Look) -> list[list[str]]:
-    return steps(seen.action, seen.container, serve.container or "", seen.up, ups.only_creates(seen.up))
+    return steps(seen.action, seen.container, serve.container or "", seen.up, compose_up.only_creates(seen.up))
 
 
 def _facts(seen: Look, container: Container) -> dict[str, str | int | float]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.drivers.child import Result, run
 from stoker.fleet.drivers.containers import HOLDS, STEPS
 from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault, last_line
+from stoker.fleet.drivers.subcommand import Result, run
 from stoker.fleet.process.environment import child_environment
 
 STOP_LIMIT = 120.0

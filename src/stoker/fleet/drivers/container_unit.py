@@ -15,11 +15,11 @@ from typing import Any
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, State
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
-from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
-from stoker.fleet.drivers.watch import ExitWatch, is_alive
+from stoker.fleet.drivers.exit_watch import ExitWatch, is_alive
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Ending
 from stoker.fleet.process import identity
 from stoker.fleet.process.logs import open_log
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 CODE_LIMIT = 1.0
 """Seconds that Docker has to tell how a container ended which we saw end."""

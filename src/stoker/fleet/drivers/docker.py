@@ -12,8 +12,8 @@ from enum import Enum
 import msgspec
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.child import Result, run
 from stoker.fleet.drivers.containers import Container, State, parse
+from stoker.fleet.drivers.subcommand import Result, run
 from stoker.fleet.process.environment import child_environment
 
 ASK_LIMIT = 10.0

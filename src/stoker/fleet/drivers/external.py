@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from stoker.domain.errors import StartFailed
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.http import Address
 
 START_LIMIT = 5.0
 """Seconds that a start may take at most: either it runs or it does not."""
@@ -19,7 +19,7 @@ CLOUD_LOOK = 30.0
 FAILURES = 3
 
 
-def address_of(serve: Serve) -> Address:
+def address_of(serve: Serve) -> Target:
     """Where `base_url` points; its trailing `/v1` belongs to the paths that are asked. Raises StartFailed."""
     url = urlsplit(serve.base_url or "")
     try:
@@ -33,7 +33,8 @@ def address_of(serve: Serve) -> Address:
     path = url.path.rstrip("/").removesuffix("/v1")
     tls = url.scheme == "https"
     key = serve.key.reveal() if serve.key else None
-    return Address(host, port or (443 if tls else 80), path, key, tls, serve.key_header)
+    name = serve.served_name or serve.name
+    return Target(host, port or (443 if tls else 80), path, name, key, tls, key_header=serve.key_header)
 
 
 class ExternalWatch:

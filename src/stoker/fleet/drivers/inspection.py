@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers.container_records import MadeFiles
 from stoker.fleet.drivers.containers import TABLE, Action, Container, Drift, State, Wanted, drift, refusal
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
-from stoker.fleet.drivers.made import MadeFiles
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.process.keys import Keys
 
@@ -47,11 +47,11 @@ class Inspector:
         """Changes nothing; raises nothing. Tens of milliseconds, some hundred where Compose has to read its file."""
         name = serve.container or ""
         try:
-            up, note = await self._with_installed_compose(ups.fill(serve))
+            up, note = await self._with_installed_compose(compose_up.fill(serve))
             container = await self._docker.inspect(name)
             state = State.MISSING if container is None else container.state
             made = self._made.read(name)
-            if container is not None and (stranger := ups.whose(container, made, up, serve.directory)):
+            if container is not None and (stranger := compose_up.whose(container, made, up, serve.directory)):
                 return Look(state, Action.REFUSE, container, obstacle=_foreign(serve, stranger), up=tuple(up))
             wanted = await self._wanted(serve, up, container)
         except DockerFailed as failure:
@@ -82,7 +82,7 @@ class Inspector:
                 ]
             if own.image and not await self._docker.images([own.image]):
                 return [f"the image {own.image} of {who} is not here: type `docker pull {own.image}`"]
-        elif ups.verb_of(up) in ("run", "create"):
+        elif compose_up.verb_of(up) in ("run", "create"):
             words = [word for word in up[2:] if not word.startswith(("-", "/"))]
             if not await self._docker.images(words):
                 return [f"no image that `up` of {who} names is here: type `docker pull` with its name"]
@@ -106,19 +106,19 @@ class Inspector:
         fingerprint = self._keys.fingerprint(serve)
         config_hash = image = ""
         if is_compose(up):
-            service = ups.service_of(container)
+            service = compose_up.service_of(container)
             if not service and (own := await self._service(serve, up)) is not None:
                 service = own.name
             if service:
-                said = (await self._compose(serve, ups.hash_command(up, service))).split()
+                said = (await self._compose(serve, compose_up.hash_command(up, service))).split()
                 config_hash = said[-1] if said else ""
         if container is not None:
             image = "".join((await self._docker.images([container.image]))[:1])
         return Wanted(fingerprint=fingerprint, config_hash=config_hash, image_id=image)
 
-    async def _service(self, serve: Serve, up: Sequence[str]) -> ups.Service | None:
-        services = ups.services(await self._compose(serve, ups.config_command(up)))
-        return ups.service_for(services, serve.container or "")
+    async def _service(self, serve: Serve, up: Sequence[str]) -> compose_up.Service | None:
+        services = compose_up.services(await self._compose(serve, compose_up.config_command(up)))
+        return compose_up.service_for(services, serve.container or "")
 
     async def _compose(self, serve: Serve, argv: Sequence[str]) -> str:
         return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.directory)).out

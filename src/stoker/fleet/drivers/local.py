@@ -17,10 +17,10 @@ import psutil
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers import group
+from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process import LocalProcess, spawn
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.engines.launch import Launch, Place
 from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
@@ -28,7 +28,7 @@ from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 _SWEEP_LIMIT = 5.0
 _LOOK = 0.02
@@ -134,7 +134,7 @@ class LocalDriver:
 
     async def _sweep(self, record: Record) -> None:
         """No leader: end what carries the mark of that start, so that no stranger is hit."""
-        candidates = (lambda: group.members(record.pid)) if record.pid else psutil.pids
+        candidates = (lambda: process_group.members(record.pid)) if record.pid else psutil.pids
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_LIMIT):
                 while left := [p for p in candidates() if identity.carries_mark(p, record.nonce)]:

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers import group
-from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
-from stoker.fleet.drivers.watch import ExitWatch, reap
+from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.exit_watch import ExitWatch, reap
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Ending
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
@@ -82,12 +82,12 @@ class LocalProcess:
         loop = asyncio.get_running_loop()
         killed_at: float | None = None
         if loop.time() < self._ending.kill_at:
-            group.send(self.pid, signal.SIGTERM)
-        while not self.exited.is_set() or group.members(self.pid):
+            process_group.send(self.pid, signal.SIGTERM)
+        while not self.exited.is_set() or process_group.members(self.pid):
             now, kill_at = loop.time(), self._ending.kill_at
             if now >= kill_at:
                 # Again at each look: somebody may have forked between the list and the signal.
-                group.send(self.pid, signal.SIGKILL)
+                process_group.send(self.pid, signal.SIGKILL)
                 killed_at = now if killed_at is None else killed_at
                 if now - killed_at > UNKILLABLE_AFTER:
                     raise self._unkillable()
@@ -104,7 +104,7 @@ class LocalProcess:
                 await self.exited.wait()
 
     def _unkillable(self) -> StokerError:
-        left = ", ".join(str(pid) for pid in group.members(self.pid))
+        left = ", ".join(str(pid) for pid in process_group.members(self.pid))
         return StokerError(
             f"process {left} survives SIGKILL: it hangs in the kernel; look at `dmesg` and at its devices, "
             "a restart of the machine may be needed",

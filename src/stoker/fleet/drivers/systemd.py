@@ -14,18 +14,18 @@ import msgspec
 from stoker.disk import atomic
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.ending import finish
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.drivers.systemd_unit import SystemdUnit
+from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.engines.launch import Place
 from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment, is_secret
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 from stoker.fleet.systemd import syntax, systemctl, unit_states, units
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.systemd.unit_states import Action, Seen

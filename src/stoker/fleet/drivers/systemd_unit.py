@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.ending import UNKILLABLE_AFTER, Ending, finish
-from stoker.fleet.drivers.watch import ExitWatch
+from stoker.fleet.drivers.exit_watch import ExitWatch
+from stoker.fleet.drivers.termination import UNKILLABLE_AFTER, Ending, finish
 from stoker.fleet.systemd import unit_states
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.systemd.unit_states import Seen

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.http import Address
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Launched:
     """Something was just started; nobody watches it yet."""
 
     record: Record
-    address: Address
+    address: Target
     log: Path | None
     """None: what it says is kept somewhere else, and the driver's `said` fetches it."""
     log_start: int = 0

@@ -6,7 +6,7 @@ import os
 import re
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import weights
+from stoker.fleet.engines import weight_files
 from stoker.fleet.engines.launch import Launch, Place, find_command, missing_command
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
@@ -44,7 +44,7 @@ def problems(serve: Serve) -> list[str]:
     # A hub id or a name for the engine's own use is none of our business; a path is.
     if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
         if serve.engine == "llama.cpp":
-            found += weights.problems(serve)
+            found += weight_files.problems(serve)
         elif not os.path.exists(serve.model) and serve.source is None:
-            found.append(weights.missing(serve, serve.model))
+            found.append(weight_files.missing(serve, serve.model))
     return found

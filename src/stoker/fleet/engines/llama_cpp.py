@@ -9,9 +9,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import embedded, weights, words
+from stoker.fleet.engines import embedded, options, weight_files
 from stoker.fleet.engines.launch import Launch, Place, find_command
-from stoker.fleet.engines.words import CACHE_TYPES, Words, option, switch
+from stoker.fleet.engines.options import CACHE_TYPES, Words, option, switch
 
 SERVER = "llama-server"
 _MODULE = "stoker.fleet.engines.embedded"
@@ -26,11 +26,11 @@ _SAMPLERS = {
 
 
 def _template(given: str) -> tuple[str, str]:
-    return ("--chat-template-file" if words.is_file_name(given) else "--chat-template", given)
+    return ("--chat-template-file" if options.is_file_name(given) else "--chat-template", given)
 
 
 def _sampling(given: Mapping[str, float]) -> list[str]:
-    return [word for key, value in given.items() for word in (_SAMPLERS[key], words.number(value))]
+    return [word for key, value in given.items() for word in (_SAMPLERS[key], options.number(value))]
 
 
 _ATTENTION = {"flash": "on", "none": "off"}
@@ -88,8 +88,8 @@ def launch(serve: Serve, place: Place) -> Launch:
 def problems(serve: Serve) -> list[str]:
     """What stands in the way of a start: one sentence each. Milliseconds."""
     return [
-        *weights.problems(serve),
-        *words.template_problems(serve),
+        *weight_files.problems(serve),
+        *options.template_problems(serve),
         *unsupported(serve),
         *_engine_problems(serve),
     ]
@@ -97,7 +97,7 @@ def problems(serve: Serve) -> list[str]:
 
 def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key, or value, that llama.cpp cannot express. Pure."""
-    found = words.unsupported(serve, WORDS, INSTEAD)
+    found = options.unsupported(serve, WORDS, INSTEAD)
     for key, choices in _CHOICES.items():
         given = getattr(serve.tuning, key)
         for value in given if isinstance(given, tuple) else [given]:
@@ -133,12 +133,12 @@ def _conversations(place: Place) -> list[str]:
 
 
 def _options(serve: Serve, place: Place) -> list[str]:
-    options = ["-m", serve.model, "--alias", serve.served_name or serve.name]
-    options += ["--host", serve.host, "--port", str(place.port)]
+    words = ["-m", serve.model, "--alias", serve.served_name or serve.name]
+    words += ["--host", serve.host, "--port", str(place.port)]
     shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences
     return [
-        *options,
-        *words.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
+        *words,
+        *options.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
         "--no-slots",
         *_conversations(place),
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import generic, llama_cpp, sglang, vllm
 from stoker.fleet.engines.launch import Launch, Place
-from stoker.fleet.engines.names import name_caution
+from stoker.fleet.engines.served_names import name_caution
 
 
 class Adapter(NamedTuple):

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import http
-from stoker.fleet.engines.abilities import abilities
+from stoker.fleet.engines.capabilities import abilities
 from stoker.fleet.engines.facts import from_models, from_props
-from stoker.fleet.engines.http import Address, Answer, NoAnswer
+from stoker.http import client
+from stoker.http.client import HttpResponse, NoResponse
 
 INTERVAL = 0.02
 SLOW_INTERVAL = 0.2
@@ -57,7 +58,7 @@ class Proof:
 class Readiness:
     """Proves one start. `last` says what the last probe found, for whoever gives up waiting."""
 
-    def __init__(self, serve: Serve, address: Address, clock: Clock, ended: asyncio.Event) -> None:
+    def __init__(self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event) -> None:
         self.last = "it was not probed yet"
         self._serve = serve
         self.wanted = serve.served_name or serve.name
@@ -145,16 +146,16 @@ class Readiness:
 
     async def _props(self) -> Any:
         try:
-            answer = await http.ask(self._address, "/props", timeout=PROPS_TIMEOUT)
-        except NoAnswer:
+            answer = await client.ask(self._address, "/props", timeout=PROPS_TIMEOUT)
+        except NoResponse:
             return None  # facts are nice to have; readiness does not wait for them
         return answer.json() if answer.status == 200 else None
 
-    async def _ask(self, path: str, payload: Any = None, timeout: float = http.TIMEOUT) -> Answer | None:
+    async def _ask(self, path: str, payload: Any = None, timeout: float = client.TIMEOUT) -> HttpResponse | None:
         verb = "GET" if payload is None else "POST"
         try:
-            answer = await http.ask(self._address, path, payload, timeout)
-        except NoAnswer as error:
+            answer = await client.ask(self._address, path, payload, timeout)
+        except NoResponse as error:
             self.last = f"{verb} {path}: {error}"
             return None
         self.last = f"{verb} {path} answered {answer.status}"

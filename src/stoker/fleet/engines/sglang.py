@@ -7,10 +7,10 @@ import sys
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import backends, weights, words
+from stoker.fleet.engines import backends, options, weight_files
 from stoker.fleet.engines.launch import Launch, Place, find_command, find_engine, own_address
-from stoker.fleet.engines.names import name_problem
-from stoker.fleet.engines.words import Words, document, option, switch, template_switch
+from stoker.fleet.engines.options import Words, document, option, switch, template_switch
+from stoker.fleet.engines.served_names import name_problem
 
 COMMAND = "sglang"
 _MODULE = "sglang.launch_server"
@@ -37,14 +37,14 @@ WORDS: Words = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(("--enable-metrics",)),
 }
-INSTEAD = words.ON_GPU
+INSTEAD = options.ON_GPU
 
 
 def launch(serve: Serve, place: Place) -> Launch:
     """SGLang takes its key on the command line only, where every user of the machine can read it."""
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
-    argv += words.render(serve, WORDS, backends.chosen(serve))
+    argv += options.render(serve, WORDS, backends.chosen(serve))
     if serve.sleep_level is not None:
         # Without the copy in host memory, what comes back after a release is whatever lay in the memory.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
@@ -58,13 +58,13 @@ def problems(serve: Serve) -> list[str]:
     found = [] if _command(serve) else [_missing(serve)]
     refused = name_problem(serve.engine, serve.served_name or serve.name)
     found += [refused] if refused else []
-    found += weights.directory_problems(serve) + words.template_problems(serve)
+    found += weight_files.directory_problems(serve) + options.template_problems(serve)
     return [*found, *backends.problems(serve), *unsupported(serve)]
 
 
 def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key that SGLang cannot express. Pure."""
-    found = [*words.unsupported(serve, WORDS, INSTEAD), *words.cache_type_problems(serve)]
+    found = [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
     if serve.sleep_level not in (None, 1):
         found.append(f"serve '{serve.name}': engine SGLang has one depth of sleep: write `sleep_level = 1`")
     return found

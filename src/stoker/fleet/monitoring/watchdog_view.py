@@ -1,4 +1,4 @@
-"""What the watchdog sees of our own books, and how it acts: the fleet's side of its two protocols."""
+"""What the watchdog sees of the fleet."""
 
 from __future__ import annotations
 
@@ -28,24 +28,6 @@ class Sight:
 
     def relayed(self, name: str) -> int | None:
         return self._work(name)[1]
-
-
-class Acts:
-    """Implements `watchdog.dog.Acts`. `note(kind, serve, text)` is told of each."""
-
-    def __init__(self, conductor: Conductor, note: Callable[[str, str, str], None]) -> None:
-        self._conductor = conductor
-        self._note = note
-
-    def restart(self, name: str, reason: str) -> bool:
-        if not self._conductor.restart(name, reason):
-            return False
-        self._note("restarted", name, reason)
-        return True
-
-    def park(self, name: str, reason: str) -> None:
-        self._note("parked", name, reason)
-        self._conductor.park(name, reason)
 
 
 def counters(engine: str, text: str) -> Counters:

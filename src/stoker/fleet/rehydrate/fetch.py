@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.rehydrate import copying, drafts, over_http, tools
+from stoker.fleet.rehydrate import copying, drafts, http_download, tools
 from stoker.fleet.rehydrate.copying import Unread, Unwritten
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import FileHasher
 
 AT_ONCE = 2
 """Fetches under way at the same time."""
@@ -112,7 +112,7 @@ class Fetcher:
             return await self._look_at(source)
         if source.kind is Kind.HTTP:
             try:
-                remote = await in_thread(partial(over_http.look, source))
+                remote = await in_thread(partial(http_download.look, source))
             except Unread as error:
                 raise _unreachable(source, str(error)) from error
             return Found(remote.size, remote.validator)
@@ -197,7 +197,7 @@ class Fetcher:
         if wanted.source.kind is Kind.HTTP:
             is_proved = bool(wanted.sha256)
             return await in_thread(
-                lambda stop: over_http.fetch(wanted.source, draft, is_proved, stop, report),
+                lambda stop: http_download.fetch(wanted.source, draft, is_proved, stop, report),
             )
         return await self._run_tool(wanted, draft, report)
 

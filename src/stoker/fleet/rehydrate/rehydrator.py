@@ -13,8 +13,8 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
 from stoker.fleet.rehydrate.fetch import Fetcher, Tell, Wanted, mismatch, tool_missing
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, Kind, is_file, of_file, of_folder, parse
-from stoker.fleet.rehydrate.verify import FileHasher
 
 
 def missing(serve: Serve) -> list[str]:

@@ -18,13 +18,13 @@ from pathlib import Path
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.fleet.rehydrate import drafts
 from stoker.fleet.rehydrate.fetch import Fetcher, Found, Progress, Wanted, mismatch
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import Kind
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import FileHasher
 from stoker.fleet.stage import vault as vaults
-from stoker.fleet.stage.box import Box, Note, StageRefused
-from stoker.fleet.stage.decide import Answer, Decision, Sight, decide, over_quota
+from stoker.fleet.stage.decision import Answer, Decision, Sight, decide, over_quota
 from stoker.fleet.stage.orders import Item, Order
+from stoker.fleet.stage.staging_area import Box, Note, StageRefused
 
 _SPARE = 2**30
 """Bytes of the disk that staging leaves to those who serve; of a small one a hundredth."""

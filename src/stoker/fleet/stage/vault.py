@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.disk.split_gguf import model_files, parse_part
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.sources import is_file
-from stoker.fleet.stage.box import FOLDER, Box, StageRefused
+from stoker.fleet.stage.staging_area import FOLDER, Box, StageRefused
 
 
 @dataclass(frozen=True, slots=True)

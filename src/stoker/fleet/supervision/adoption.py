@@ -6,8 +6,8 @@ from pathlib import Path
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.records import Record
-from stoker.fleet.supervision.held import Held, OnExit
+from stoker.fleet.process.start_records import Record
+from stoker.fleet.supervision.managed_serve import Held, OnExit
 
 
 class Finder:

@@ -13,11 +13,11 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
-from stoker.fleet.process.records import Record
-from stoker.fleet.supervision import obituary, preflight
-from stoker.fleet.supervision.held import Held, OnExit
-from stoker.fleet.supervision.keeping import LOOK_LIMIT, Keeping
+from stoker.fleet.process.start_records import Record
+from stoker.fleet.supervision import exit_report, preflight
 from stoker.fleet.supervision.lifecycle import Event, State
+from stoker.fleet.supervision.managed_serve import Held, OnExit
+from stoker.fleet.supervision.serve_registry import LOOK_LIMIT, Keeping
 
 ABORT_GRACE = 2.0
 """Seconds at most that a start which is given up gets between SIGTERM and SIGKILL."""
@@ -150,7 +150,7 @@ class Supervisor(Keeping):
         except ProcessLookupError:
             self._records.remove(record)
             held.left_unasked = True
-            raise obituary.died(held, self._clock.now()) from None
+            raise exit_report.died(held, self._clock.now()) from None
         try:
             self._write(held, record)
             spawned = self._clock.now()

@@ -10,17 +10,31 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from stoker.domain.events import (
+    FleetBecameBusy,
+    FleetBecameIdle,
+    Notify,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+    ignore,
+)
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.recovery import Recovery
+from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping.recovery import NoJournal, Recovery
+from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
-from stoker.fleet.swapping.swaps import NoJournal, SwapReport, cannot_start, needs_force
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed
@@ -29,6 +43,7 @@ from stoker.request.lease.state import Phase, Seat
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
+_BUSY, _IDLE = FleetBecameBusy(), FleetBecameIdle()
 
 
 @dataclass(slots=True)
@@ -50,27 +65,20 @@ class Conductor:
         serves: Iterable[Serve],
         fleet: Fleet,
         clock: Clock,
-        on_swap: Callable[[SwapReport], None] = lambda report: None,
-        on_gone: Callable[[str, int], None] = lambda host, port: None,
+        notify: Notify = ignore,
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.forced: set[str] = set()
+        self._notify = notify
+        self._forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
-        self.on_exit: Callable[[str, str], None] = lambda name, detail: None
-        """Told when a serve has ended by itself, and how; it may park it."""
-        self.on_busy: Callable[[bool], None] = lambda busy: None
-        """Told when the first request has a lease, and when the last one gave it back."""
-        self.on_operator: Callable[[str], None] = lambda name: None
-        """Told when an operator wants a serve."""
         self._fleet = fleet
         self._clock = clock
-        self._on_swap = on_swap
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
         journal = journal or NoJournal()
-        hears = Hears(self._swap_done, self._exited, on_gone)
+        hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # The swapper's own books, for whoever looks.
@@ -141,13 +149,13 @@ class Conductor:
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
         if not self._leases:
-            self.on_busy(True)
+            self._notify(_BUSY)
         lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
         return lease
 
     def _release(self, lease: Lease) -> None:
         if self._leases.pop(lease.id, None) is not None and not self._leases:
-            self.on_busy(False)
+            self._notify(_IDLE)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
@@ -161,14 +169,18 @@ class Conductor:
 
     # -- the operator --------------------------------------------------------------------------------------------
 
+    def force(self, names: Iterable[str]) -> None:
+        """Let these serves run, though they are rejected or blocked."""
+        self._forced.update(names)
+
     async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
         """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
         back, or on its way. On cancel the switch goes on.
         """
         seat = self.scheduler.seats[name]
-        self.on_operator(name)
+        self._notify(OperatorActed(name))
         if force:
-            self.forced.add(name)
+            self._forced.add(name)
         if seat.phase is Phase.STOPPED:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
@@ -205,11 +217,13 @@ class Conductor:
             return False
         log.warning("serve %s is restarted: %s", name, reason)
         self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
+        self._notify(ServeRestarted(name, reason))
         return True
 
     def park(self, name: str, reason: str) -> None:
         """Stop it, and start it no more until an operator switches to it or its configuration changes."""
         log.error("serve %s is parked: %s", name, reason)
+        self._notify(ServeParked(name, reason))
         self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
 
     def preload(self, name: str) -> None:
@@ -238,6 +252,7 @@ class Conductor:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
+                self._notify(ServeAdopted(name))
             else:
                 log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
                 await self._fleet.stop(name, seat.serve.stop_grace)
@@ -317,7 +332,7 @@ class Conductor:
         for id in leases:
             lease = self._leases.pop(id, None)
             if lease is not None and not self._leases:
-                self.on_busy(False)
+                self._notify(_IDLE)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)
 
@@ -334,7 +349,7 @@ class Conductor:
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
 
     def _swap_done(self, done: SwapDone) -> None:
-        self._on_swap(done.report)
+        self._notify(SwapEnded(done.report))
         generation, now = done.report.generation, self._clock.now()
         self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
@@ -342,7 +357,7 @@ class Conductor:
         """The fleet noticed an exit that nobody asked for."""
         log.warning("serve %s ended by itself: %s", name, detail)
         self._swapper.gone(name)
-        self.on_exit(name, detail)
+        self._notify(ServeExited(name, detail))
         code = self._fleet.failure_of(name)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
 
@@ -351,7 +366,7 @@ class Conductor:
     def _check(self, seat: Seat) -> None:
         """Everything that can be known before a running serve is touched. Raises StokerError."""
         serve = seat.serve
-        if serve.needs_force and serve.name not in self.forced:
+        if serve.needs_force and serve.name not in self._forced:
             raise needs_force(serve)
         fit = victims_for(seat)
         if isinstance(fit, Never):

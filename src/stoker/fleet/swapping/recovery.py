@@ -14,6 +14,17 @@ from stoker.request.lease.state import Phase
 log = logging.getLogger("stoker.fleet")
 
 
+class NoJournal:
+    """For a fleet that nobody needs to find again."""
+
+    async def begin(self, swap: Interrupted) -> None: ...
+
+    def end(self, swap: Interrupted) -> None: ...
+
+    def left(self) -> list[Interrupted]:
+        return []
+
+
 class Recovery:
     """Owned by the conductor. `switch(name)` makes a serve resident; it raises StokerError."""
 

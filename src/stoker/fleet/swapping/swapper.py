@@ -7,13 +7,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.swaps import SwapReport, cannot_start, timed
+from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping.refusals import cannot_start
+from stoker.fleet.swapping.weight_fetching import Fetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
 
@@ -100,18 +101,18 @@ class Swapper:
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
         """One swap, whatever becomes of it: the scheduler hears of it in every case."""
         error: StokerError | None = None
-        cancelled = False
+        outcome, temperature = report.outcome, report.temperature
         untouched = serve is not None
         entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with timed(report, "check"), self._examining(report.generation):
+            with timed(report.phases, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
                     if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
-            with timed(report, "stop"):
+            with timed(report.phases, "stop"):
                 for victim in graces:
                     self.gone(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
@@ -122,11 +123,10 @@ class Swapper:
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
-                report.temperature = running.temperature
-            report.outcome = "ready" if serve is not None else "stopped"
+                temperature = running.temperature
+            outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:
-            cancelled = True
-            report.outcome = "cancelled"
+            outcome = "cancelled"
         except StokerError as failure:
             error = failure
         except Exception as bug:
@@ -135,12 +135,14 @@ class Swapper:
         finally:
             self._swaps.pop(report.generation, None)
             if error is not None:
-                report.outcome, report.error = "failed", error.message
+                outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
+            said = error.message if error is not None else ""
+            report = replace(report, outcome=outcome, temperature=temperature, error=said)
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._hears.done(SwapDone(report, error, cancelled, untouched))
+            self._hears.done(SwapDone(report, error, outcome == "cancelled", untouched))
             if entry is not None:
                 self._journal.end(entry)
 
@@ -168,3 +170,12 @@ class Swapper:
         problems = await self._fleet.examine(serve, victims)
         if problems:
             raise cannot_start(serve, problems)
+
+
+@contextlib.contextmanager
+def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[phase] = time.monotonic() - began

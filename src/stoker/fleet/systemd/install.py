@@ -16,7 +16,7 @@ from pathlib import Path
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import plan as engines
-from stoker.fleet.systemd import files, units
+from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
 from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, Origin, Site
 
@@ -98,7 +98,7 @@ def carry_out(changes: Changes, run: Run) -> None:
     try:
         for argv in changes.before:
             run(argv)
-        with files.changed(changes.files):
+        with file_changes.changed(changes.files):
             for argv in changes.after:
                 run(argv)
     except OSError as error:

@@ -21,12 +21,12 @@ from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process import describe_exit
-from stoker.fleet.warm import residency
-from stoker.fleet.warm.files import weights_of
+from stoker.fleet.warm import page_cache
 from stoker.fleet.warm.holder import Progress, Wanted
 from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
-from stoker.fleet.warm.predict import Forecast
+from stoker.fleet.warm.prediction import Forecast
 from stoker.fleet.warm.statistics import Statistics, Warm
+from stoker.fleet.warm.weight_paths import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 BREATH = 0.1
@@ -50,10 +50,10 @@ class Keeper:
         log: logging.Logger,
         predict: bool = True,
         command: tuple[str, ...] = COMMAND,
+        predictions: Callable[[], Sequence[Prediction]] = tuple,
     ) -> None:
-        """`budget` in bytes; pins are brought in at once."""
-        self.foreseen: Callable[[], Sequence[Prediction]] = tuple
-        """What routing foresees: serves by task class, the likeliest first."""
+        """`budget` in bytes; pins are loaded at once. `predictions`: what routing expects, the likeliest first."""
+        self._predictions = predictions
         self._pool = Pool(budget)
         self._log = log
         self._predict = predict
@@ -82,7 +82,7 @@ class Keeper:
         found = await asyncio.to_thread(_share, serve)
         if found is None:
             return "unknown"
-        return "warm" if found >= residency.ENOUGH else "cold"
+        return "warm" if found >= page_cache.ENOUGH else "cold"
 
     def started(self, serve: Serve) -> tuple[str, ...]:
         """It is ready in its slot; what is likely to come after it is brought in."""
@@ -165,7 +165,7 @@ class Keeper:
 
     def _expect(self) -> list[Command]:
         slots = {name: serve.slot for name, serve in self._serves.items() if serve.slot is not None}
-        ideas = self._forecast.expect(slots, self.foreseen()) if self._predict else []
+        ideas = self._forecast.expect(slots, self._predictions()) if self._predict else []
         self._expected = {name: why for name, why in ideas if name not in self._hot}
         return self._pool.on_wanted([self._model(name) for name in self._expected])
 
@@ -292,6 +292,6 @@ def _model(serve: Serve) -> Model:
 
 def _share(serve: Serve) -> float | None:
     try:
-        return residency.share_of(tuple(weights_of(serve)))
+        return page_cache.share_of(tuple(weights_of(serve)))
     except OSError:
         return None

@@ -8,7 +8,7 @@ import psutil
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 
 
 def drift(

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.domain.protocols import Running
-from stoker.fleet.engines import http
 from stoker.fleet.engines.facts import from_models
-from stoker.fleet.engines.http import Address, Answer, NoAnswer
 from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.http import client
+from stoker.http.client import HttpResponse, NoResponse
 
 TIMEOUT = 5.0
 """Seconds: an engine that is busy answers later than one that starts."""
@@ -52,7 +52,7 @@ class HttpProbe:
         """Never raises; on cancel the connection is closed."""
         try:
             answer = await _ask(running, "/v1/models")
-        except NoAnswer as error:
+        except NoResponse as error:
             return Listing(None, miss=str(error))
         models = _models(answer)
         if models is None:
@@ -63,7 +63,7 @@ class HttpProbe:
         """What it counts; nothing known if it does not say. Never raises."""
         try:
             answer = await _ask(running, "/metrics")
-        except NoAnswer:
+        except NoResponse:
             return NO_COUNTERS
         if answer.status != 200:
             return NO_COUNTERS
@@ -73,13 +73,11 @@ class HttpProbe:
         return await asyncio.to_thread(self._look, running)
 
 
-async def _ask(running: Running, path: str) -> Answer:
-    target = running.target
-    address = Address(target.host, target.port, target.base_path, target.key, target.tls, target.key_header)
-    return await http.ask(address, path, timeout=TIMEOUT)
+async def _ask(running: Running, path: str) -> HttpResponse:
+    return await client.ask(running.target, path, timeout=TIMEOUT)
 
 
-def _models(answer: Answer) -> list[dict[str, Any]] | None:
+def _models(answer: HttpResponse) -> list[dict[str, Any]] | None:
     found = answer.json() if answer.status == 200 else None
     data = found.get("data") if isinstance(found, dict) else None
     return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else None

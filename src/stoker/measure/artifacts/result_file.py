@@ -39,7 +39,7 @@ def save(run: Run, directory: Path) -> Path:
     """
     path = path_of(directory, run.id)
     try:
-        atomic.write(path, msgspec.json.format(msgspec.json.encode(run), indent=1))
+        atomic.write(path, msgspec.json.format(msgspec.json.encode(run), indent=1), make_parents=True)
     except OSError as error:
         text = f"the result {path} could not be written ({error.strerror}): make room there"
         raise StokerError(text, code="not_kept") from error

@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
-from stoker.request.relay.download import Download
+from stoker.http.response import ResponseReader
 from stoker.request.relay.site import Site, is_public, refused, site, unavailable
 from stoker.request.translate.neutral.media import sniff
 
@@ -89,12 +89,14 @@ class Pictures:
             at = site(answer.location, policy.hosts, at)  # 6
         raise unavailable(at.host, f"it leads elsewhere more than {REDIRECTS} times")  # 6
 
-    async def _answer(self, at: Site, policy: Media) -> Download:
+    async def _answer(self, at: Site, policy: Media) -> ResponseReader:
         reader, writer = await self._connect(at)
-        answer = Download()
+        answer = ResponseReader()
         try:
             writer.write(_request(at))
-            await answer.read(reader, policy.max_bytes)
+            await answer.read(reader, policy.max_bytes, only_success=True)
+            if answer.is_cut:
+                raise ValueError(f"it is larger than {policy.max_bytes} bytes")
         except OSError:
             raise unavailable(at.host, "the connection broke") from None
         except ValueError as error:
@@ -139,7 +141,7 @@ def _request(at: Site) -> bytes:
     ).encode()  # 5
 
 
-def _image(at: Site, answer: Download) -> tuple[str, str]:
+def _image(at: Site, answer: ResponseReader) -> tuple[str, str]:
     if answer.status != 200:
         raise unavailable(at.host, f"it answered with {answer.status}")
     data = base64.b64encode(answer.body).decode()

@@ -6,15 +6,16 @@ import asyncio
 
 import pytest
 
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address, Answer, NoAnswer
+from stoker.domain.lease import Target
+from stoker.http import client
+from stoker.http.client import HttpResponse, NoResponse
 
 
-def asked(reply: bytes, payload: object = None, timeout: float = 2.0, stay: bool = False) -> tuple[Answer, bytes]:
+def asked(reply: bytes, payload: object = None, timeout: float = 2.0, stay: bool = False) -> tuple[HttpResponse, bytes]:
     """What `ask` makes of `reply`, and the request that it sent."""
     seen: list[bytes] = []
 
-    async def main() -> Answer:
+    async def main() -> HttpResponse:
         leave = asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -27,7 +28,7 @@ def asked(reply: bytes, payload: object = None, timeout: float = 2.0, stay: bool
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         try:
             port = server.sockets[0].getsockname()[1]
-            return await http.ask(Address("127.0.0.1", port, "/base", "sesame"), "/x", payload, timeout)
+            return await client.ask(Target("127.0.0.1", port, "/base", key="sesame"), "/x", payload, timeout)
         finally:
             leave.set()
             server.close()
@@ -69,17 +70,17 @@ def test_a_payload_is_posted_as_json() -> None:
     ],
 )
 def test_what_is_no_answer_says_why(reply: bytes, said: str) -> None:
-    with pytest.raises(NoAnswer, match=said):
+    with pytest.raises(NoResponse, match=said):
         asked(reply)
 
 
 def test_silence_ends_at_the_timeout() -> None:
-    with pytest.raises(NoAnswer, match=r"no answer within 0\.1 s"):
+    with pytest.raises(NoResponse, match=r"no answer within 0\.1 s"):
         asked(b"HTTP/1.1 200 OK\r\n", timeout=0.1, stay=True)
 
 
 def test_a_huge_body_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "BODY_LIMIT", 10)
+    monkeypatch.setattr(client, "BODY_LIMIT", 10)
     for rest in (b"Content-Length: 30\r\n\r\n", b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n1e\r\n"):
         answer, _ = asked(b"HTTP/1.1 200 OK\r\n" + rest + b"x" * 30, stay=True)
         assert answer.body == b"x" * 10

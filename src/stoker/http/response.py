@@ -11,56 +11,61 @@ CHUNK = 64 * 1024
 _ENDS = (b"content-length", b"transfer-encoding")
 
 
-class Download:
-    """What came. The body of anything but a 200 is not read."""
+class ResponseReader:
+    """Reads one response. `body` holds what came, never more than the bound."""
 
     def __init__(self) -> None:
         self.status = 0
-        """0 until the head is there."""
+        """0 until the head was read."""
         self.location = ""
         self.body = bytearray()
+        self.is_cut = False
+        """The body is longer than the bound; the rest was not read."""
         self._parser = httptools.HttpResponseParser(self)
         self._head_size = 0
-        self._says_its_end = False
+        self._announces_end = False
         self._has_ended = False
 
-    async def read(self, reader: asyncio.StreamReader, limit: int) -> None:
-        """Read the answer. Raises ValueError with the reason if it is no HTTP, is cut short or exceeds `limit` bytes,
-        whatever length it announced; OSError if the connection breaks.
+    async def read(self, reader: asyncio.StreamReader, limit: int, *, only_success: bool = False) -> None:
+        """Read up to `limit` bytes of the body, whatever length was announced. Raises ValueError with the reason if the
+        answer is not HTTP or ends too early; OSError if the connection breaks.
+
+        `only_success`: the body of anything but a 200 is not read.
         """
-        while not self._has_ended and self.status in (0, 200):
+        while not self._has_ended and not self.is_cut and not (only_success and self.status not in (0, 200)):
             data = await reader.read(CHUNK)
             if not data:
                 self._on_eof()
                 return
             self._feed(data)
             if len(self.body) > limit:
-                raise ValueError(f"it is larger than {limit} bytes")
+                self.is_cut = True
+                del self.body[limit:]
 
     def _feed(self, data: bytes) -> None:
         self._head_size += len(data) if not self.status else 0
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            if not self._has_ended:  # what follows the answer is nobody's
+            if not self._has_ended:  # whatever follows the answer is ignored
                 raise ValueError("what came is not HTTP") from None
         if self._head_size > MAX_HEAD and not self.status:
             raise ValueError("the head of the answer is too large")
 
     def _on_eof(self) -> None:
         """Without a length or chunks, the end of the connection is the end of the answer."""
-        if not self.status or self._says_its_end:
+        if not self.status or self._announces_end:
             raise ValueError("the connection ended before the answer did")
 
     # -- httptools -----------------------------------------------------------------------------------------------
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.status:  # a trailer, or more than the one answer
+        if self.status:  # a trailer, or a second answer
             return
         name = name.lower()
         if name == b"location":
             self.location = value.decode("utf-8", "replace")
-        self._says_its_end = self._says_its_end or name in _ENDS
+        self._announces_end = self._announces_end or name in _ENDS
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -74,5 +79,5 @@ class Download:
     def on_message_complete(self) -> None:
         if self.status:
             self._has_ended = True
-        else:  # an answer ahead of the answer
-            self.location, self._says_its_end = "", False
+        else:  # 1xx: the real answer follows
+            self.location, self._announces_end = "", False

@@ -25,7 +25,7 @@ class MadeFiles:
 
     def write(self, container: str, made: Made) -> None:
         """Raises OSError. Not synced to disk: after a power cut the container counts as not known."""
-        atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False)
+        atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False, make_parents=True)
 
     def _path(self, container: str) -> Path:
         """Docker allows letters, digits, `_`, `.` and `-` in a name, and the first is no `.`: safe as a file name."""

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stoker.fleet.drivers.watch import ExitWatch, reap
+from stoker.fleet.drivers.exit_watch import ExitWatch, reap
 
 OUTPUT = 2**20
 """Bytes kept of each of its two outputs: the last ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stoker.domain.dialect import Dialect
@@ -13,11 +13,10 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.unit import Unit
-from stoker.fleet.engines.http import Address
-from stoker.fleet.engines.last_words import LastWords, from_text, last_words
+from stoker.fleet.engines.last_output import LastWords, from_text, last_words
 from stoker.fleet.memory.ledger import Weight
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import Record
 from stoker.fleet.supervision.lifecycle import Event, State, advance
 
 OnExit = Callable[[str, str], None]
@@ -30,7 +29,7 @@ class Held:
 
     serve: Serve
     on_exit: OnExit
-    address: Address
+    address: Target
     began: float
     """The clock's time of the launch; for an adopted serve, of its adoption."""
     started_at: float
@@ -62,18 +61,10 @@ class Held:
         self.state = advance(self.state, event)
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
-        address = self.address
-        served_name = self.serve.served_name or self.serve.name
-        target = Target(
-            address.host,
-            address.port,
-            address.base_path,
-            served_name,
-            address.key,
-            address.tls,
+        target = replace(
+            self.address,
             speaks=_spoken(facts.get("speaks")),
             system_turns=str(facts["system_turns"]) if "system_turns" in facts else None,
-            key_header=address.key_header,
         )
         pid = self.unit.pid if self.unit is not None else None
         return Running(self.serve, target, pid, self.started_at, facts, self.temperature)

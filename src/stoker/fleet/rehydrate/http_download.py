@@ -20,8 +20,8 @@ from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 
-from stoker.fleet.rehydrate.connection import TRANSIENT, Broken, opened
 from stoker.fleet.rehydrate.copying import Stopped, Tell, Unread, Unwritten, check, feed, note_of, write_all
+from stoker.fleet.rehydrate.http_connection import TRANSIENT, Broken, opened
 from stoker.fleet.rehydrate.sources import Source
 
 CHUNK = 2**20

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address, NoAnswer
+from stoker.domain.lease import Target
+from stoker.http import client
+from stoker.http.client import NoResponse
 
 TIMEOUT = 300.0
 """Seconds for one step; the caller bounds the whole with its own timeout."""
@@ -57,7 +58,7 @@ def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
     raise VerbFailed(f"engine {engine} has no verb to wake from level {level}")
 
 
-async def sleep(address: Address, engine: str, level: int) -> None:
+async def sleep(address: Target, engine: str, level: int) -> None:
     """Have it give its memory back. Level 1 keeps the weights in host memory, vLLM's level 2 drops them.
 
     Raises VerbFailed. On cancel the connection is closed, and the engine may go on with it.
@@ -66,31 +67,31 @@ async def sleep(address: Address, engine: str, level: int) -> None:
         await _post(address, engine, path, payload)
 
 
-async def wake(address: Address, engine: str, level: int) -> None:
+async def wake(address: Target, engine: str, level: int) -> None:
     """Have it take its memory again after a sleep at `level`. As `sleep`; after a failure it is good for nothing."""
     for path, payload in wake_steps(engine, level):
         await _post(address, engine, path, payload)
 
 
-async def is_asleep(address: Address, engine: str) -> bool | None:
-    """What the engine says of itself; None: it does not say (SGLang never does). Never raises NoAnswer."""
+async def is_asleep(address: Target, engine: str) -> bool | None:
+    """What the engine says of itself; None: it does not say (SGLang never does). Never raises NoResponse."""
     path = {"vllm": "/is_sleeping", "llama.cpp": "/props"}.get(engine)
     if path is None:
         return None
     try:
-        answer = await http.ask(address, path)
-    except NoAnswer:
+        answer = await client.ask(address, path)
+    except NoResponse:
         return None
     found = answer.json() if answer.status == 200 else None
     said = found.get("is_sleeping") if isinstance(found, dict) else None
     return said if isinstance(said, bool) else None
 
 
-async def _post(address: Address, engine: str, path: str, payload: dict[str, Any]) -> None:
+async def _post(address: Target, engine: str, path: str, payload: dict[str, Any]) -> None:
     """Raises VerbFailed."""
     try:
-        answer = await http.ask(address, path, payload, TIMEOUT)
-    except NoAnswer as error:
+        answer = await client.ask(address, path, payload, TIMEOUT)
+    except NoResponse as error:
         raise VerbFailed(f"POST {path}: {error}") from error
     if 200 <= answer.status < 300:
         return

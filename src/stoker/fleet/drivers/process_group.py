@@ -8,7 +8,7 @@ import signal
 
 import psutil
 
-from stoker.fleet.drivers.watch import is_alive
+from stoker.fleet.drivers.exit_watch import is_alive
 
 
 def members(leader: int) -> list[int]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import memory_verbs
-from stoker.fleet.engines.memory_verbs import VerbFailed
+from stoker.fleet.engines import sleep_api
 from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
-from stoker.fleet.supervision.held import Held
+from stoker.fleet.engines.sleep_api import VerbFailed
+from stoker.fleet.supervision.managed_serve import Held
 
 SLEEP_LIMIT = 30.0
 WAKE_LIMIT = 60.0
@@ -46,7 +46,7 @@ class Rest:
             async with asyncio.timeout(SLEEP_LIMIT):
                 readiness = Readiness(serve, held.address, self._clock, held.ended)
                 held.song = await readiness.song()
-                await memory_verbs.sleep(held.address, serve.engine, level)
+                await sleep_api.sleep(held.address, serve.engine, level)
                 return await self._freed(held, before)
         except VerbFailed as failure:
             return str(failure)
@@ -59,7 +59,7 @@ class Rest:
         readiness = Readiness(serve, held.address, self._clock, held.ended)
         try:
             async with asyncio.timeout(WAKE_LIMIT):
-                await memory_verbs.wake(held.address, serve.engine, level or 1)
+                await sleep_api.wake(held.address, serve.engine, level or 1)
                 await readiness.prove(canary=True)
                 song = await readiness.song()
         except (VerbFailed, NotReady) as failure:
@@ -75,7 +75,7 @@ class Rest:
     async def _freed(self, held: Held, before: int | None) -> str:
         """An engine that answers 200 may have freed nothing."""
         if before is None:
-            asleep = await memory_verbs.is_asleep(held.address, held.serve.engine)
+            asleep = await sleep_api.is_asleep(held.address, held.serve.engine)
             return "" if asleep else "it does not say that it sleeps, and its memory cannot be measured"
         after: int | None = None
         for _ in range(LOOKS):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations.sequences import Place, Sequences
-from stoker.fleet.engines.http import Address
 
 QUIET = 0.25
 """Seconds in which a request that was broken off has surely arrived in the engine, or never will."""
@@ -25,7 +25,7 @@ class Run:
     """From its start to its end."""
 
     serve: Serve
-    address: Address
+    address: Target
     launch: str
     """What has to be the same for a saved cache to be right: configuration, weights, the engine's build."""
     sequences: Sequences

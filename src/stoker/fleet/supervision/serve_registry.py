@@ -19,10 +19,11 @@ import msgspec
 
 from stoker.domain.access import Conversations, Paths
 from stoker.domain.errors import StartFailed
+from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.conversations.keeper import Keeper as Conversing
-from stoker.fleet.drivers import group
+from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import Driver as UnitDriver
 from stoker.fleet.engines.placement import placement_problems
@@ -31,16 +32,16 @@ from stoker.fleet.memory.ledger import Weight
 from stoker.fleet.memory.probe import machine
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import LogKeeper
-from stoker.fleet.process.records import Record, Records
 from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.start_records import Record, Records
 from stoker.fleet.rehydrate.fetch import Progress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import obituary, preflight, requirements
+from stoker.fleet.supervision import exit_report, preflight, requirements
 from stoker.fleet.supervision.adoption import Finder
-from stoker.fleet.supervision.held import Held
 from stoker.fleet.supervision.lifecycle import Event, State
-from stoker.fleet.supervision.rest import Rest
-from stoker.fleet.supervision.scales import Scales
+from stoker.fleet.supervision.managed_serve import Held
+from stoker.fleet.supervision.memory_meter import Scales
+from stoker.fleet.supervision.sleep_control import Rest
 from stoker.fleet.warm.keeper import Keeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
@@ -64,35 +65,44 @@ class Statistics:
     """What it was last seen to hold of its slot, and by what."""
 
 
+@dataclass(frozen=True, slots=True)
+class FleetContext:
+    """What every fleet is built with. `signing_key` is asked each time: it may be rotated."""
+
+    paths: Paths
+    clock: Clock
+    log: logging.Logger
+    signing_key: Callable[[], bytes]
+    slot_of: Callable[[str | None], Slot | None] = lambda name: None
+    """A slot by its name, as configured now."""
+    notify: Notify = ignore
+
+
 class Keeping:
     """The part of the fleet that keeps the books. All methods belong to the event loop's thread."""
 
     def __init__(
         self,
-        paths: Paths,
-        clock: Clock,
-        log: logging.Logger,
-        signing_key: Callable[[], bytes],
-        slot_of: Callable[[str | None], Slot | None] = lambda name: None,
+        context: FleetContext,
         warm: Warming | None = None,
         conversations: Conversations = Conversations(),  # noqa: B008  # frozen
     ) -> None:
+        paths, clock, log = context.paths, context.clock, context.log
         self._clock = clock
         self._log = log
+        self._notify = context.notify
         state = Path(paths.state)
         self._paths = paths
         self._records = Records(state / "serves", log)
-        signer = Signer(signing_key)
+        signer = Signer(context.signing_key)
         self._keys = Keys(signer)
         self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
         self._finder = Finder(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {}
         self._weights = Rehydrator(paths.state)
         self._fetched: dict[str, Progress] = {}
-        self._scales = Scales(machine(), clock, slot_of, log)
+        self._scales = Scales(machine(), clock, context.slot_of, log)
         self._rest = Rest(clock, self._scales.weigh_group)
-        self.on_measured: Callable[[str, int], None] = lambda name, size: None
-        """Told what a serve was seen to hold of its slot, in bytes."""
         self.warm = warm or Warming(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
         self._held: dict[str, Held] = {}
@@ -199,12 +209,12 @@ class Keeping:
                 return await readiness.prove()
         except Ended:
             await self._hear(held)
-            raise obituary.died(held, self._clock.now()) from None
+            raise exit_report.died(held, self._clock.now()) from None
         except NotReady as failure:
-            raise obituary.wrong(held, str(failure)) from None
+            raise exit_report.wrong(held, str(failure)) from None
         except TimeoutError:
             await self._hear(held)
-            raise obituary.late(held, limit, readiness.last) from None
+            raise exit_report.late(held, limit, readiness.last) from None
 
     async def _hear(self, held: Held) -> None:
         """Fetch what it said last, where that is not in a log of ours."""
@@ -226,7 +236,7 @@ class Keeping:
             self.cool(self.warm.left(held.serve))
             failure = held.last_words().failure
             self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
-            held.on_exit(held.serve.name, obituary.ended(held, code, self._clock.now()))
+            held.on_exit(held.serve.name, exit_report.ended(held, code, self._clock.now()))
 
     def _lost(self, held: Held, readiness: Readiness) -> None:
         """An external serve does not answer any more."""
@@ -314,7 +324,7 @@ class Keeping:
         measured = await self._scales.weigh(held.serve, self._members(held))
         if held.state is State.READY and measured.weight.bytes is not None:
             held.measured = measured.weight
-            self.on_measured(held.serve.name, measured.weight.bytes)
+            self._notify(MemoryMeasured(held.serve.name, measured.weight.bytes))
 
     def _write(self, held: Held | None, record: Record) -> None:
         try:
@@ -363,10 +373,10 @@ class Keeping:
 
     def _members(self, held: Held) -> list[int]:
         leader = held.unit.pid if held.unit is not None else None
-        return group.members(leader) if leader is not None else []
+        return process_group.members(leader) if leader is not None else []
 
     def _statistics(self, held: Held) -> Statistics:
         pid = held.unit.pid if held.unit is not None else None
-        rss = group.resident_bytes(pid) if pid is not None else None
+        rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(held.log) if held.log else None
         return Statistics(held.state.value, pid, held.address.port, rss, log, held.measured)

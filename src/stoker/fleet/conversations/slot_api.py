@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.fleet.engines import http
-from stoker.fleet.engines.http import Address, NoAnswer
+from stoker.domain.lease import Target
+from stoker.http import client
+from stoker.http.client import NoResponse
 
 
 class Refused(Exception):
@@ -16,26 +17,26 @@ class Unanswered(Exception):
     """Nobody knows whether it was done, or will be."""
 
 
-async def save(address: Address, sequence: int, name: str, within: float) -> tuple[int, int]:
+async def save(address: Target, sequence: int, name: str, within: float) -> tuple[int, int]:
     """Have it write file `name`: (tokens, bytes). Raises Refused and Unanswered (after `within` seconds)."""
     found = await _ask(address, sequence, "save", {"filename": name}, within)
     return _number(found, "n_saved"), _number(found, "n_written")
 
 
-async def restore(address: Address, sequence: int, name: str, within: float) -> int:
+async def restore(address: Target, sequence: int, name: str, within: float) -> int:
     """Have it read file `name`: tokens. Raises Refused and Unanswered. A file that is cut short ends the engine."""
     return _number(await _ask(address, sequence, "restore", {"filename": name}, within), "n_restored")
 
 
-async def erase(address: Address, sequence: int, within: float) -> None:
+async def erase(address: Target, sequence: int, within: float) -> None:
     """Have it forget what is there. Raises Refused and Unanswered."""
     _number(await _ask(address, sequence, "erase", {}, within), "n_erased")
 
 
-async def _ask(address: Address, sequence: int, action: str, payload: dict[str, str], within: float) -> Any:
+async def _ask(address: Target, sequence: int, action: str, payload: dict[str, str], within: float) -> Any:
     try:
-        answer = await http.ask(address, f"/slots/{sequence}?action={action}", payload, within)
-    except NoAnswer as error:
+        answer = await client.ask(address, f"/slots/{sequence}?action={action}", payload, within)
+    except NoResponse as error:
         raise Unanswered(str(error)) from None
     if answer.status != 200:
         raise Refused(f"it answered {answer.status} to `{action}`")

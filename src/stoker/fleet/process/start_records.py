@@ -48,7 +48,7 @@ class Records:
     def write(self, record: Record) -> None:
         """Raises OSError. Not synced to disk: what a power cut would lose has ended with it."""
         content = msgspec.json.format(msgspec.json.encode(record), indent=1)
-        atomic.write(self._path(record.name), content, is_synced=False)
+        atomic.write(self._path(record.name), content, is_synced=False, make_parents=True)
 
     def remove(self, record: Record) -> None:
         """Unless a later start of the same serve has taken its place."""

@@ -96,7 +96,7 @@ class _Watched:
 
 
 class Dog:
-    """See the module's docstring. `settings` may be replaced at any time. All of it belongs to the loop's thread."""
+    """See the module's docstring. All of it belongs to the loop's thread."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class Dog:
         log: logging.Logger,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.settings = settings
+        self._settings = settings
         self._sees = sees
         self._probe = probe
         self._acts = acts
@@ -119,6 +119,10 @@ class Dog:
         self._histories: dict[str, History] = {}
         self._parked: dict[str, str] = {}
         self._met = 0
+
+    def configure(self, settings: Watchdog) -> None:
+        """The next look uses these settings."""
+        self._settings = settings
 
     async def run(self) -> None:
         """Until it is cancelled; looks under way end with it."""
@@ -134,7 +138,7 @@ class Dog:
     def exited(self, name: str, detail: str) -> None:
         """A serve ended by itself. The scheduler starts it again when it is wanted; here it only counts."""
         now = self._clock.now()
-        self._histories[name], park = budget.ended(self._histories.get(name, History()), self.settings, now)
+        self._histories[name], park = budget.ended(self._histories.get(name, History()), self._settings, now)
         if park is not None:
             self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
 
@@ -152,7 +156,7 @@ class Dog:
         if proof is not None and self._clock.wall() - proof.at > STALE_AFTER * self._period + _MOMENT:
             proof = None
         verdict = proof.verdict if proof is not None else Verdict(Health.UNKNOWN)
-        recent = self._histories.get(name, History()).within(self.settings.window, self._clock.now())
+        recent = self._histories.get(name, History()).within(self._settings.window, self._clock.now())
         return {
             "health": verdict.health.value,
             "verified_at": watched.verified_at if watched is not None else None,
@@ -174,7 +178,7 @@ class Dog:
     @property
     def _period(self) -> float:
         """Seconds between two looks at a serve. With interval 0 nothing is asked, only progress is watched."""
-        return self.settings.interval or self.settings.stall / 4
+        return self._settings.interval or self._settings.stall / 4
 
     def _due(self) -> list[str]:
         """Whom to look at now. Notices starts and ends."""
@@ -208,7 +212,7 @@ class Dog:
 
     async def _observe(self, name: str, watched: _Watched) -> Observation:
         running = watched.running
-        is_asking = self.settings.interval > 0
+        is_asking = self._settings.interval > 0
         listing = await self._probe.models(running) if is_asking else None
         is_busy = self._sees.in_flight(name) > 0
         counters = await self._probe.counters(running) if is_asking and is_busy else NO_COUNTERS
@@ -235,7 +239,7 @@ class Dog:
             drift=around.drift,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
-            patience=patience(self.settings.stall, counters),
+            patience=patience(self._settings.stall, counters),
             running=counters.running,
             queued=counters.queued,
             asleep=self._sees.is_asleep(name),
@@ -262,8 +266,8 @@ class Dog:
                 self._log.warning("serve %s is sick, and runs on: %s", name, verdict.reason)
             return
         now = self._clock.now()
-        history = self._histories.get(name, History()).within(self.settings.window, now)
-        match budget.ask(history, self.settings, now):
+        history = self._histories.get(name, History()).within(self._settings.window, now)
+        match budget.ask(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._acts.restart(name, verdict.reason):
                     return  # it is on its way out; should it stay, the next look asks again

@@ -10,10 +10,11 @@ import asyncio
 from typing import Any
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import http
 from stoker.fleet.engines.facts import Facts
-from stoker.fleet.engines.http import Address, NoAnswer
+from stoker.http import client
+from stoker.http.client import NoResponse
 
 TIMEOUT = 0.5
 """Seconds: a start is not held up by an engine that does not say."""
@@ -25,7 +26,7 @@ _MARKS = ("mark-one", "mark-two", "mark-three", "mark-four")
 _ROLES = ("user", "assistant", "system", "user")
 
 
-async def abilities(serve: Serve, address: Address) -> Facts:
+async def abilities(serve: Serve, address: Target) -> Facts:
     """Raises nothing; what does not answer in time is left out."""
     asked: list[Any] = []
     if serve.asks_dialects:
@@ -38,7 +39,7 @@ async def abilities(serve: Serve, address: Address) -> Facts:
     return facts
 
 
-async def _speaks(serve: Serve, address: Address) -> Facts:
+async def _speaks(serve: Serve, address: Target) -> Facts:
     """An empty request: whoever has the path says what it lacks, and generates nothing."""
     statuses = await asyncio.gather(*(_status(address, path) for path in _PATHS.values()))
     found = dict(zip(_PATHS, statuses, strict=True))
@@ -48,18 +49,18 @@ async def _speaks(serve: Serve, address: Address) -> Facts:
     return {"speaks": ",".join(sorted((serve.dialects - _PATHS.keys()) | there))}
 
 
-async def _status(address: Address, path: str) -> int | None:
+async def _status(address: Target, path: str) -> int | None:
     try:
-        return (await http.ask(address, path, {}, TIMEOUT)).status
-    except NoAnswer:
+        return (await client.ask(address, path, {}, TIMEOUT)).status
+    except NoResponse:
         return None
 
 
-async def _system_turns(address: Address) -> Facts:
+async def _system_turns(address: Target) -> Facts:
     turns = [{"role": role, "content": mark} for role, mark in zip(_ROLES, _MARKS, strict=True)]
     try:
-        answer = await http.ask(address, "/apply-template", {"messages": turns}, TIMEOUT)
-    except NoAnswer:
+        answer = await client.ask(address, "/apply-template", {"messages": turns}, TIMEOUT)
+    except NoResponse:
         return {}
     found = answer.json() if answer.status == 200 else None
     prompt = found.get("prompt") if isinstance(found, dict) else None

@@ -13,7 +13,7 @@ import psutil
 from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
-from stoker.fleet.drivers import group
+from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.device import Accounting, chosen
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
 from stoker.fleet.memory.host import held, host
@@ -42,7 +42,7 @@ class Scales:
 
     def weigh_group(self, serve: Serve, leader: int) -> int | None:
         """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
-        return self._weigh(serve, group.members(leader)).weight.bytes
+        return self._weigh(serve, process_group.members(leader)).weight.bytes
 
     def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
         """The uuids of the devices that the serve is to use, and of those that it holds memory of (None: unknown).

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.process import describe_exit
-from stoker.fleet.engines.last_words import redact
-from stoker.fleet.supervision.held import Held
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.supervision.managed_serve import Held
 
 _DETAIL = 400
 

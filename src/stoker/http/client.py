@@ -1,0 +1,80 @@
+"""A small HTTP/1.1 client for single questions: one connection each, bounded in time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.domain.lease import Target
+from stoker.http.response import ResponseReader
+
+TIMEOUT = 2.0
+BODY_LIMIT = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response. `body` is cut at BODY_LIMIT."""
+
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        """The body as JSON; None if it is not JSON."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            return None
+
+
+class NoResponse(Exception):
+    """No HTTP response: refused, reset, too late, or not HTTP. The text says which."""
+
+
+async def ask(target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT) -> HttpResponse:
+    """GET `path`, or POST `payload` as JSON. Raises NoResponse. On cancel the connection is closed."""
+    writer: asyncio.StreamWriter | None = None
+    response = ResponseReader()
+    try:
+        async with asyncio.timeout(timeout):
+            context = ssl.create_default_context() if target.tls else None
+            reader, writer = await asyncio.open_connection(target.host, target.port, ssl=context)
+            writer.write(_request(target, path, payload))
+            await response.read(reader, BODY_LIMIT)
+    except TimeoutError:
+        raise NoResponse(f"no answer within {timeout:.1f} s") from None
+    except ConnectionRefusedError:
+        raise NoResponse(f"nothing listens on port {target.port}") from None
+    except OSError as error:
+        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+    except ValueError as error:
+        raise NoResponse("what answers there does not speak HTTP") from error
+    finally:
+        if writer is not None:
+            writer.transport.abort()  # nothing more to send, so no need to close politely
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    return HttpResponse(response.status, bytes(response.body))
+
+
+def _request(target: Target, path: str, payload: Any) -> bytes:
+    body = b"" if payload is None else json.dumps(payload).encode()
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    lines = [
+        f"{'GET' if payload is None else 'POST'} {target.base_path}{path} HTTP/1.1",
+        f"Host: {host}:{target.port}",
+        "Connection: close",
+        "Accept: application/json",
+        "User-Agent: stoker-probe",
+    ]
+    if target.key is not None and target.key_header == "x-api-key":
+        lines += [f"X-Api-Key: {target.key}", "Anthropic-Version: 2023-06-01"]
+    elif target.key is not None:
+        lines.append(f"Authorization: Bearer {target.key}")
+    if payload is not None:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
