@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.decision import Attempt, Routed
-from stoker.domain.routing import Companion, Router, Shadow
+from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Row, Tier, Verdict, Verify
 from stoker.quality.classifier_model import OUTCOMES
@@ -25,7 +25,8 @@ from stoker.quality.judge import DROPS as OF_THE_JUDGE
 from stoker.quality.shadow import DROPS
 from stoker.quality.shadow import status as graded
 from stoker.request.verify.finding import CHECKS
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,10 +90,11 @@ def shown() -> dict[str, object]:
     """`routing` of /status with an entry in each of its lists."""
     tier = Tier("tier", "serve")
     row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
-    routing = Routing(Router((tier,)), [], {(tier.name, "chat"): row}, Nobody(), lambda: 0.0)
-    routing.fingerprints[tier.serve] = Fingerprint("now", "now")
-    companion = told_by(Companion("serve"), "", Counter())
-    return {**routing.status(), "shadow": graded(Shadow(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
+    evidence = Evidence({(tier.name, "chat"): row})
+    evidence.on_configured({tier.serve: Fingerprint("now", "now")})
+    router = TierRouter(RouterSettings((tier,)), [], evidence, Nobody(), lambda: 0.0)
+    companion = told_by(ClassifierModelSettings("serve"), "", Counter())
+    return {**router.status(), "shadow": graded(ShadowSettings(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
 
 
 class Nobody:

@@ -7,7 +7,7 @@ import pytest
 from stoker.cli.console.failure import UsageError
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
 from stoker.cli.evaluate.progress import ProgressLine
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Row, Tier, Verdict
 from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures
 
@@ -61,7 +61,7 @@ def test_a_gap_says_why_and_what_helps(gap: UngradedFixtures, context: int | Non
 
 def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.CaptureFixture[str]) -> None:
     limited = Tier("small", "spark", classes=("chat", "planning"))
-    router = Router((limited,))
+    router = RouterSettings((limited,))
     assert _served(router, limited, []) == ["chat", "planning"]
     assert capsys.readouterr().err == ""
     assert _served(router, limited, ["planning", "review"]) == ["planning"]
@@ -69,7 +69,7 @@ def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.Capt
     with pytest.raises(UsageError, match="tier 'small' serves none of review"):
         _served(router, limited, ["review"])
     cloud = Tier("dear", "far", cloud=True)
-    assert _served(Router((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
+    assert _served(RouterSettings((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
         "measured before it is allowed"
     )
 

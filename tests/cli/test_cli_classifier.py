@@ -16,11 +16,11 @@ from stoker.cli.evaluate import classifier
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
-from stoker.exchange.internal_client import Asker
+from stoker.exchange.internal_client import InternalClient
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.measure.classifier.proof import ClassifierAnswer, ClassifierAnswers, load_answers, prove
 
@@ -160,14 +160,16 @@ class Model:
         self.most = 10_000
         model = self
 
-        async def said(self: Asker, serve: Serve, target: Target, question: Any, timeout: float) -> tuple[None, str]:
+        async def ask(
+            self: InternalClient, serve: Serve, target: Target, question: Any, timeout: float
+        ) -> tuple[None, str]:
             if model.asked >= model.most:
                 raise UpstreamError("it broke")
             model.asked += 1
             assert question(False).settings == {"temperature": 0}
             return None, '{"class": "chat"}'
 
-        monkeypatch.setattr(Asker, "said", said)
+        monkeypatch.setattr(InternalClient, "ask", ask)
 
 
 def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
@@ -193,7 +195,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
     again("i", fresh=True)
     assert model.asked == total
     assert len(again("j").said) == model.asked == total
-    assert prove(load_answers(path).said, Companion("fast", 1.0, 1.0), HIGH_RISK).asked == total
+    assert prove(load_answers(path).said, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tests.cli.fake_stoker import FakeStoker, error
 from stoker.cli.main import run
 from stoker.domain.task import Source
 from stoker.domain.tier import Tier
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 
 ROUTE = "POST /admin/route"
 
@@ -96,7 +97,7 @@ def test_without_a_prompt_it_is_a_wrong_command(config: Path, capsys: pytest.Cap
 
 def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) -> None:
     """The keys of the real dry run, not of the fake one."""
-    from stoker.domain.routing import Router
+    from stoker.domain.routing import RouterSettings
 
     class Nobody:
         def is_loaded(self, name: str) -> bool:
@@ -108,9 +109,9 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
         def ails(self, name: str, now: float) -> str:
             return ""
 
-    routing = Routing(Router((Tier("cheap", "gone"),)), [], {}, Nobody(), lambda: 0.0)
-    seen = routing.sketch("hello")
-    real = routing.dry(seen, routing.task(seen, "auto", None))
+    router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], Evidence({}), Nobody(), lambda: 0.0)
+    outline = router.outline_of("hello")
+    real = router.preview(outline, router.classes.task(outline, "auto", None))
     assert real.keys() == found().keys()
     assert real["dropped"][0].keys() == found()["dropped"][0].keys()
     stoker.answer(ROUTE, real)

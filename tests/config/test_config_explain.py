@@ -20,7 +20,7 @@ from stoker.config.load import load
 from stoker.config.render import render
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -224,10 +224,14 @@ class TestShow:
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
         breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
-        routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
+        routed = {*RouterSettings.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
         assert routed == known["RouterTable"] == set(shown["router"])
-        assert set(Shadow.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
-        assert set(Companion.__struct_fields__) == known["ClassifierTable"] == set(shown["router"]["classifier"])
+        assert set(ShadowSettings.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
+        assert (
+            set(ClassifierModelSettings.__struct_fields__)
+            == known["ClassifierTable"]
+            == set(shown["router"]["classifier"])
+        )
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeTable"] - in_any == {"extends", "abstract"}

@@ -10,7 +10,7 @@ import pytest
 from stoker.config.explain import show, to_toml, warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Driver
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
@@ -48,10 +48,10 @@ cost = { input = 3, output = 9 }
 
 
 @pytest.fixture
-def routed(loaded: Loaded) -> Callable[[str], Router]:
+def routed(loaded: Loaded) -> Callable[[str], RouterSettings]:
     """`routed(text)`: the router of a file with SERVES and this text."""
 
-    def run(text: str) -> Router:
+    def run(text: str) -> RouterSettings:
         router = loaded(SERVES + text).router
         assert router is not None
         return router
@@ -74,9 +74,9 @@ class TestTiers:
         assert not {"router", "tier"} & show(loaded(SERVES)).keys()
 
     def test_a_tier_of_a_local_serve_is_free_and_holds_calls_unless_the_file_says_otherwise(
-        self, routed: Callable[[str], Router]
+        self, routed: Callable[[str], RouterSettings]
     ) -> None:
-        assert routed(LOCAL) == Router((Tier("local", "fast"),))
+        assert routed(LOCAL) == RouterSettings((Tier("local", "fast"),))
         [tier] = routed(LOCAL + "cost = { input = 0.1, output = 0 }\nverify = 'hold-all'").tiers
         assert (tier.cost, tier.verify, tier.cloud) == (Cost(0.1, 0.0), Verify.HOLD_ALL, False)
 
@@ -164,10 +164,10 @@ class TestTiers:
             "fast": ("fast", "spark", "gpt"), "far": ("far",), "cloud": ("cloud",), "second": ("second",)
         }  # fmt: skip
 
-    def test_tiers_keep_the_order_of_the_file(self, routed: Callable[[str], Router]) -> None:
+    def test_tiers_keep_the_order_of_the_file(self, routed: Callable[[str], RouterSettings]) -> None:
         assert [tier.name for tier in routed(CLOUD + LOCAL).tiers] == ["cloud", "local"]
 
-    def test_a_class_may_want_another_mode(self, routed: Callable[[str], Router]) -> None:
+    def test_a_class_may_want_another_mode(self, routed: Callable[[str], RouterSettings]) -> None:
         [tier] = routed(LOCAL + 'verify = "off"\nverify_class = { planning = "hold-all" }').tiers
         assert (tier.mode("planning"), tier.mode("chat")) == (Verify.HOLD_ALL, Verify.OFF)
 
@@ -175,13 +175,13 @@ class TestTiers:
 class TestRouter:
     """What holds for all tiers."""
 
-    def test_left_out_it_is_cautious(self, routed: Callable[[str], Router]) -> None:
+    def test_left_out_it_is_cautious(self, routed: Callable[[str], RouterSettings]) -> None:
         router = routed(LOCAL)
         assert (router.high_risk, router.allow_cloud, router.cloud_classes) == (HIGH_RISK, True, ("*",))
         assert (router.breaker, router.profile_path) == (BreakerLimits(5, 30.0, 20.0), None)
-        assert (router.explore, router.shadow) == (0.0, Shadow())
+        assert (router.explore, router.shadow) == (0.0, ShadowSettings())
 
-    def test_what_the_file_says_counts(self, routed: Callable[[str], Router], tmp_path: Path) -> None:
+    def test_what_the_file_says_counts(self, routed: Callable[[str], RouterSettings], tmp_path: Path) -> None:
         router = routed(
             LOCAL + '[router]\nprofile_path = "q/../p.json"\nhigh_risk = ["review"]\nbreaker_cool_down = "1m"\n'
             'breaker_failures = 1\nbreaker_window = "2s"\n[router.class.law]\nwords = ["clause"]\ntier = "local"\n'
@@ -194,16 +194,20 @@ class TestRouter:
             "local", None, None,
         )  # fmt: skip
 
-    def test_who_grades_how_much_and_for_how_much_is_as_the_file_says(self, routed: Callable[[str], Router]) -> None:
+    def test_who_grades_how_much_and_for_how_much_is_as_the_file_says(
+        self, routed: Callable[[str], RouterSettings]
+    ) -> None:
         table = 'rate = 1\njudge = "local"\ncost_cap = 0\nqueue = 2\ntimeout = "5s"'
         router = routed(LOCAL + f"[router]\nexplore = 0.05\n[router.shadow]\n{table}")
-        assert (router.explore, router.shadow) == (0.05, Shadow(1.0, "local", 0.0, 2, 5.0))
+        assert (router.explore, router.shadow) == (0.05, ShadowSettings(1.0, "local", 0.0, 2, 5.0))
 
-    def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], Router]) -> None:
+    def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], RouterSettings]) -> None:
         assert routed(LOCAL).classifier is None
-        assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == Companion("far", 0.5, 0.8)
+        assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == ClassifierModelSettings(
+            "far", 0.5, 0.8
+        )
         table = "[router.classifier]\nserve = 'cloud'\ntimeout = '2s'\nbelow = 1\n"
-        assert routed(LOCAL + table + CLOUD).classifier == Companion("cloud", 2.0, 1.0)
+        assert routed(LOCAL + table + CLOUD).classifier == ClassifierModelSettings("cloud", 2.0, 1.0)
         assert routed(LOCAL + table + CLOUD).serves == ("fast", "cloud")
 
     def test_what_is_shown_reads_back(self, loaded: Loaded) -> None:
@@ -231,7 +235,7 @@ class TestRouter:
             "planning", "reasoning", "contracts",
         }  # fmt: skip
 
-    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], Router]) -> None:
+    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], RouterSettings]) -> None:
         part = PAGE.split("\n## [router]\n")[1].split("The built-in classes are ")[1].split(". ")[0]
         assert tuple(word.strip(" `") for word in part.replace("\n", " ").replace(" and ", ", ").split(",")) == (
             routed(LOCAL).known
@@ -470,7 +474,7 @@ class TestDoubts:
 
 
 def test_an_alias_of_a_task_is_the_routers_and_one_of_a_serve_may_be_moved(
-    loaded: Loaded, routed: Callable[[str], Router]
+    loaded: Loaded, routed: Callable[[str], RouterSettings]
 ) -> None:
     text = (
         LOCAL + '[alias]\nquick = "auto"\nlawyer = "auto:law"\nmine = "fast"\n[alias.old]\nserve = "auto:review"\n'

@@ -24,7 +24,7 @@ from stoker.domain.answer import (
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Call, Prompt, Refusal, Text, Thinking
-from stoker.exchange.recorder import Sample
+from stoker.exchange.recorder import AnswerRecorder
 from stoker.request.verify.verifier import events_of
 
 PROMPT = Prompt(Dialect.CHAT, "auto", [])
@@ -47,8 +47,8 @@ class Holding:
         return ("schema",)
 
 
-def sample(most: int = 100) -> Sample:
-    return Sample(most).before(None, PROMPT, goes_on=False)
+def sample(most: int = 100) -> AnswerRecorder:
+    return AnswerRecorder(most).wrap(None, PROMPT, continues=False)
 
 
 def an_answer(*blocks: Text | Thinking | Refusal | Call, stop: Stop = Stop.END) -> Answer:
@@ -101,7 +101,7 @@ def test_an_answer_of_which_no_end_was_seen_is_unread() -> None:
 
 def test_the_check_behind_it_decides_what_flows_and_what_is_wrong() -> None:
     check = Holding(is_failed=True)
-    one = Sample(100).before(check, PROMPT, goes_on=False)
+    one = AnswerRecorder(100).wrap(check, PROMPT, continues=False)
     assert tuple(one.feed(Opened(0, Kind.CALL, "1", "look"))) == ()
     assert tuple(one.feed(Grew(0, "{}"))) == (Grew(0, "{}"),)
     assert (one.is_failed, one.told(), one.answer) == (True, ("schema",), [])
@@ -114,9 +114,9 @@ def test_a_second_attempt_begins_anew_but_where_the_first_goes_on() -> None:
     one = sample()
     one.feed(Opened(0, Kind.TEXT))
     one.feed(Grew(0, "first"))
-    one.before(None, PROMPT, goes_on=True)
+    one.wrap(None, PROMPT, continues=True)
     one.feed(Opened(1, Kind.TEXT))
     one.feed(Grew(1, "second"))
     assert one.answer == [("", "first"), ("", "second")]
-    one.before(None, PROMPT, goes_on=False)
+    one.wrap(None, PROMPT, continues=False)
     assert one.answer == []

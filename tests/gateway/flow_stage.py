@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,13 +23,19 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
 from stoker.domain.serve import Serve, Slot
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
+from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
+from stoker.request.translate.neutral.thinking import Signer
+from stoker.routing.dispatch import Collaborators, Dispatcher
+from stoker.routing.router import TierRouter
 from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
@@ -213,10 +220,12 @@ class Stage:
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
-        self.flow = Flow(
-            self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append,
-            lambda serve, text: self.notes.append(f"{serve}: {text}"),
-        )  # fmt: skip
+        formatter = Formatter(Signer((b"key" * 11,)), LoopClock().wall)
+        self.carrier = Carrier(
+            self.conductor, self.pool, formatter, LoopClock(), lambda serve, text: self.notes.append(f"{serve}: {text}")
+        )
+        settings = FlowSettings(self.front_door, names)
+        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
         self.door = Door(self.front_door)
         self.admin = SmallAdmin()
         front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]
@@ -228,6 +237,17 @@ class Stage:
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def route(self, router: TierRouter | None, **collaborators: Any) -> None:
+        """Requests may name a task from here on; None: no longer."""
+        limits = {"max_silence": self.front_door.stall_timeout, **collaborators}
+        made = None if router is None else Dispatcher(self.carrier, router, Collaborators(**limits), LoopClock().now)
+        self.flow.configure(replace(self.flow.settings, dispatcher=made))
+
+    def work_with(self, **collaborators: Any) -> None:
+        """As `route`, with the same router."""
+        assert self.flow.settings.dispatcher is not None
+        self.route(self.flow.settings.dispatcher.router, **collaborators)
 
     def _count(self, reason: str, origin: str) -> None:
         self.refused[reason, origin] += 1

@@ -15,7 +15,7 @@ from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import Statistics
 from stoker.fleet.warm import statistics as warm
-from stoker.gateway.admin import Admin, Looks
+from stoker.gateway.admin import Admin, StatusSources
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import RawReply
@@ -39,8 +39,8 @@ class Office(Stage):
     def hire(self, path: Path) -> DecisionLog:
         store = DecisionLog(path / "decisions.db", 100)
         settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
-        looks = Looks(conversations=lambda: self.saved, warm=lambda: self.kept)
-        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), looks)
+        sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
+        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), sources)
         self.admin.__dict__.update(
             {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
         )  # the front was given the small one

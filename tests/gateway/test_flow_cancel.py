@@ -13,12 +13,17 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.gateway.flow import Call, Flow
+from stoker.gateway.flow import Flow
+from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.door import OPEN, Caller
 from stoker.request.accept.turn import Turn
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import Pool
+from stoker.request.translate.neutral.thinking import Signer
 from stoker.testing.fleet import FakeFleet
 
 LIMIT = 60
@@ -119,7 +124,10 @@ class House:
         fleet = FakeFleet({self.serve.name: server.sockets[0].getsockname()[1]})
         pool = Pool()
         conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
-        flow = Flow(FrontDoor(), Names([self.serve]), conductor, pool, LoopClock(), self.decisions.append)
+        formatter = Formatter(Signer((b"key" * 11,)), LoopClock().wall)
+        carrier = Carrier(conductor, pool, formatter, LoopClock())
+        settings = FlowSettings(FrontDoor(), Names([self.serve]))
+        flow = Flow(settings, carrier, LoopClock(), self.decisions.append)
         caller, wire = Caller(OPEN), MemoryWire(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))

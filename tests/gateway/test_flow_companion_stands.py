@@ -96,10 +96,10 @@ async def test_nothing_is_loaded_to_tell_a_class(stage: Stage) -> None:
     async with house(stage) as it:
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
-        it.routing.live.clear()
+        it.evidence.on_stopped("teller")
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
-        assert not it.routing.is_up("teller")
+        assert not it.router.is_up("teller")
         assert it.counts == {"not_loaded": 2}
 
 

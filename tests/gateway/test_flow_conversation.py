@@ -8,13 +8,14 @@ import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, story
 from tests.gateway.test_flow_routing import LARGE, SMALL, sealed, whole
 
-from stoker.domain.routing import Router, TaskClass
+from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Row, Tier, Verdict
 from stoker.fleet.swapping.residency import Residency
 from stoker.routing.classifier import classify
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 from stoker.testing.client import compose_request
 
 RENAME = "Rename UserProfile to Account everywhere"
@@ -27,16 +28,16 @@ CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name"
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
 
 
-def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **router: Any) -> Routing:
+def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **router: Any) -> TierRouter:
     """One local tier, measured to be good enough at some classes, and perhaps a cloud."""
     tiers = (Tier("local", "small"), *((Tier("trusted", "large", cloud=True),) if cloud else ()))
     rows = {("local", name): Row("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
     sees = Residency(stage.conductor.scheduler.seats)
-    found = Routing(Router(tiers, **router), stage.serves, rows, sees, LoopClock().now, classify)
-    found.fingerprints["small"] = Fingerprint("i", "e")
-    found.live.add("small")
-    stage.flow.routing = found
-    return found
+    evidence = Evidence(rows)
+    made = TierRouter(RouterSettings(tiers, **router), stage.serves, evidence, sees, LoopClock().now, classify)
+    evidence.on_identified("small", Fingerprint("i", "e"))
+    stage.route(made)
+    return made
 
 
 def user(*parts: Any) -> dict[str, Any]:

@@ -90,24 +90,24 @@ async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage)
                 await served(stage)
                 await it.grade("pass")
                 await it.graded(number)
-        assert [bool(it.shadow.told(one.id)) for one in stage.decisions] == [False, True]
+        assert [bool(it.shadow.grade_of(one.id)) for one in stage.decisions] == [False, True]
         stage.decisions.clear()
 
 
 @story(SMALL, LARGE)
 async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
     async with house(stage) as it:
-        it.shadow.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0)
+        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
         before = {("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
-        it.routing.learn(before)
-        assert it.routing.graded == {}, "it is new to Stoker, however old it is"
-        it.shadow.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0)
-        it.routing.learn(dict(before))
-        assert len(it.routing.graded) == 1, "nothing was measured since"
-        it.routing.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)
+        it.evidence.on_measured(before)
+        assert it.evidence.grades == {}, "it is new to Stoker, however old it is"
+        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.evidence.on_measured(dict(before))
+        assert len(it.evidence.grades) == 1, "nothing was measured since"
+        it.evidence.on_measured({("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)})
         it.shadow._written = b""
         it.begin()
-        assert it.shadow.rows == {}, "measured while Stoker did not run"
+        assert it.evidence.grades == {}, "measured while Stoker did not run"
         await stage.until((it.state / "live.json").exists, "it is written")
         await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
 
@@ -116,7 +116,7 @@ async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(st
 async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
     async with house(stage) as it:
         allowed = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
-        it.routing.rows["cheap", "chat"] = allowed
+        it.evidence.on_measured({("cheap", "chat"): allowed})
         await it.load()
         await served(stage)
         for number in (1, 2, 3):
@@ -128,6 +128,6 @@ async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: 
         verdicts = [decision.routed.verify for decision in stage.decisions if decision.routed]
         assert verdicts == ["observe", "observe", "observe", "hold-tools"]
         assert "live answers: 0 of 3 passed" in str(stage.decisions[-1].routed)
-        assert [one[:2] for one in it.routing.stale()] == [("cheap", "chat")]
+        assert [one[:2] for one in it.router.stale()] == [("cheap", "chat")]
         await it.grade("pass")
         stage.decisions.clear()

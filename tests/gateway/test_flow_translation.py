@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -263,7 +264,8 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
     port = server.sockets[0].getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "PORTS", {*site.PORTS, port})
-        stage.flow.pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
         client = await stage.client()
         await client.send(looking_at(f"http://127.0.0.1:{port}/"))
         talk = await stage.asked()
@@ -273,7 +275,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
         assert (await client.reply()).status == 200
         leaver = await stage.client()
         await leaver.send(looking_at(f"http://127.0.0.1:{port}/never"))
-        await stage.until(lambda: any(call.asking for call in stage.flow.active.values()), "it is fetched")
+        await stage.until(lambda: any(call.question for call in stage.flow.active.values()), "it is fetched")
         await leaver.close()
         await stage.until(lambda: len(stage.decisions) == 2)
         assert stage.decisions[-1].outcome == "client_left"
@@ -282,7 +284,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
 
 @story()
 async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
-    stage.flow.pictures = Pictures(Media(fetch=True))
+    stage.flow.configure(replace(stage.flow.settings, pictures=Pictures(Media(fetch=True))))
     client = await stage.client()
     await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
     reply = await client.reply()

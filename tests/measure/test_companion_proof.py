@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripts import held_out as script
 
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK, Outline, Source, Task
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
@@ -26,7 +26,7 @@ from stoker.measure.classifier.proof import (
     prove,
 )
 
-ALWAYS = Companion("x", 1.0, 1.0)
+ALWAYS = ClassifierModelSettings("x", 1.0, 1.0)
 
 
 def row(number: int, task_class: str, hard: bool = False) -> LabelledPrompt:
@@ -89,7 +89,7 @@ def test_what_both_decide_is_weighed_and_not_the_model_alone() -> None:
     ours = tasks("chat", *RIGHT[1:])
     sure = [ours[0], *(task._replace(sure=0.9) for task in ours[1:])]
     said = answers(("planning", "chat", "chat", "chat", "chat"))
-    proof = prove(said, Companion("x", 1.0, 0.8), HIGH_RISK, ROWS, sure)
+    proof = prove(said, ClassifierModelSettings("x", 1.0, 0.8), HIGH_RISK, ROWS, sure)
     assert (proof.why, proof.built_in.cost, proof.beside.cost, proof.alone.cost) == ("", 10, 0, 20)
     assert (proof.asked, proof.total) == (5, 5)
 
@@ -101,7 +101,7 @@ def test_an_answer_that_came_too_late_or_was_none_leaves_what_was_learned() -> N
     assert late.why == "its mistakes cost 10, and without it they cost 10"
     none = prove(answers([""] * 5), ALWAYS, HIGH_RISK, ROWS, ours)
     assert (none.late, none.unclear, none.beside.cost) == (0, 5, 10)
-    assert prove(answers(RIGHT, seconds=2.0), Companion("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).why == ""
+    assert prove(answers(RIGHT, seconds=2.0), ClassifierModelSettings("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).why == ""
 
 
 def test_until_every_prompt_was_asked_it_is_off() -> None:

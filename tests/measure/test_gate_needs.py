@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.gate import Gate, condition
-from stoker.domain.routing import Router, TaskClass
+from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Kind
 from stoker.domain.tier import Tier
 from stoker.measure.gate.measurements import (
@@ -106,7 +106,7 @@ def test_a_class_of_tasks_is_measured_by_its_suite() -> None:
 
 
 def test_a_class_that_the_configuration_sends_to_a_serve_is_proposed_unless_the_gate_asks_for_it() -> None:
-    router = Router(
+    router = RouterSettings(
         (
             Tier("local", "fast", classes=("math-short", "chat")),
             Tier("other", "slow"),

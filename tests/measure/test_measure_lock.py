@@ -15,8 +15,8 @@ from stoker.measure.lock import hold_measurement_lock
 HOLD = """
 import sys, time
 from pathlib import Path
-from stoker.measure.lock import sole
-with sole(Path(sys.argv[1]), "gpu0", "a soak of fast"):
+from stoker.measure.lock import hold_measurement_lock
+with hold_measurement_lock(Path(sys.argv[1]), "gpu0", "a soak of fast"):
     print("held", flush=True)
     time.sleep(60)
 """

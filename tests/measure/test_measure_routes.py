@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, Tier
 from stoker.measure.routing_report import TierRoute, silent_failure_interval, tier_routes, total_route
@@ -129,7 +129,7 @@ def test_an_answer_that_was_asked_for_twice_is_paid_twice_and_priced_once() -> N
 
 def test_rates_of_clouds_are_taken_from_the_tiers_that_are_clouds() -> None:
     tiers = (Tier("a", "a", cost=Cost(1.0, 1.0)), Tier("b", "b", cloud=True, cost=Cost(3.0, 15.0)))
-    assert cloud_costs(Router(tiers)) == (Cost(3.0, 15.0),)
+    assert cloud_costs(RouterSettings(tiers)) == (Cost(3.0, 15.0),)
     assert cloud_costs(None) == ()
 
 

@@ -17,6 +17,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,9 @@ from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
 from stoker.domain.swap import SwapReport
-from stoker.exchange.formatter import Speech
-from stoker.exchange.internal_client import Asker
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.engines.placement import placed as vaulted
 from stoker.fleet.memory.host import host
 from stoker.fleet.monitoring.engine_work import EngineWork
@@ -62,18 +64,21 @@ from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.warm.keeper import Keeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.fleet.watchdog.watchdog import Dog
-from stoker.gateway.admin import Admin, Looks
+from stoker.gateway.admin import Admin, StatusSources
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Front
-from stoker.gateway.ollama import Legacy
+from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
+from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 from stoker.promotion.promotions import Promotions
-from stoker.quality.classifier_model import Companion
-from stoker.quality.fingerprints import Measured
+from stoker.quality.classifier_model import ClassifierModel
+from stoker.quality.collector import EvidenceCollector
+from stoker.quality.demotion import Demoter, Reports
+from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.judge import Judge
-from stoker.quality.shadow import Shadow
+from stoker.quality.shadow import ShadowGrader
 from stoker.request.accept.budget import budget_for
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.door import Door
@@ -84,8 +89,10 @@ from stoker.request.relay.pictures import Pictures
 from stoker.request.relay.pool import Pool
 from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.classifier import classifier
-from stoker.routing.prewarm import Foresight
-from stoker.routing.router import Routing
+from stoker.routing.dispatch import Collaborators, Dispatcher
+from stoker.routing.evidence import Evidence
+from stoker.routing.prewarm import Prewarmer
+from stoker.routing.router import TierRouter
 from stoker.store.active_residents import Active
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
@@ -211,7 +218,7 @@ class Application:
         await self.warm.close()
         self._remembering.shutdown()
         self.pool.close()
-        self.flow.reader.close()
+        self.flow.close()
         self.store.close()
 
     def _build(self) -> None:
@@ -228,9 +235,9 @@ class Application:
         self._active = Active(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
-        self.foresight = Foresight(self._foresee, clock.now, asyncio.get_running_loop().call_later)
+        self.foresight = Prewarmer(self._foresee, clock.now, asyncio.get_running_loop().call_later)
         self.warm = Keeper(
-            self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.wanted
+            self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.predictions
         )
         context = FleetContext(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self._happened)
         supervisor = Supervisor(context, self.warm, settings.conversations)
@@ -244,48 +251,38 @@ class Application:
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
             self.events.note, self._evidence, self._watched,
         )  # fmt: skip
-        self.measured = Measured(
-            Path(settings.paths.state), self.conductor.target, self._launch, self.events.note,
-            demoted=self.metrics.routed.demoted_one,
-        )  # fmt: skip
-        self.measured.on_known = lambda serve: self._doubt()
+        state = Path(settings.paths.state)
+        self.evidence = Evidence()
+        reports = Reports(self.events.note, self.metrics.routed.demoted_one)
+        demoter = Demoter(self.evidence, state, self.conductor.target, clock, reports)
+        known = FingerprintStore(state, self._launch)
+        self.measured = EvidenceCollector(
+            self.evidence, demoter, known, self.conductor.target, self.events.note, lambda serve: self._doubt()
+        )
         self.promotions.configure(settings.aliases, settings.serves)
-        self.flow = Flow(
-            settings.front_door,
-            self._names(settings),
-            self.conductor,
-            self.pool,
-            clock,
-            self._seal,
-            self._note,
-            self.conversations,
-            self._thinking_signer(),
-            Pictures(settings.media),
-        )
-        self._configure_flow(settings)
         self._memory = host().total
-        self.flow.bodies.limit = budget_for(settings.front_door, self._memory)
-        speech = Speech(Signer((self._state.signing_key(),)), clock.wall)
-        asker = Asker(self.pool, speech)
-        judge = Judge(self.conductor, asker, clock.now)
-        self.companion = Companion(
-            Path(settings.paths.state), self.conductor, asker, self.metrics.routed.classifier, clock.now
-        )
-        self.shadow = Shadow(Path(settings.paths.state), judge, self.metrics.routed, clock.wall)
-        self._route(settings, self._rows)
-        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
+        client = InternalClient(self.pool, Formatter(Signer((self._state.signing_key(),)), clock.wall))
+        judge = Judge(self.conductor, client, clock.now)
+        self.companion = ClassifierModel(state, self.conductor, client, self.metrics.routed.classifier, clock.now)
+        self.shadow = ShadowGrader(self.evidence, state, judge, self.metrics.routed, clock.wall)
         probe = HttpProbe(counters, supervisor.circumstances)
-        self.flow.chooser.is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
+        self._is_working = EngineWork(lambda: self.conductor.running, probe.counters).is_working
+        formatter = Formatter(self._thinking_signer(), clock.wall)
+        self._carrier = Carrier(self.conductor, self.pool, formatter, clock, self._note, self.conversations)
+        self._router: TierRouter | None = None
+        dispatcher = self._route(settings, self._rows)
+        self.flow = Flow(self._flow_settings(settings, dispatcher), self._carrier, clock, self._seal)
+        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
         self.dog = Dog(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
         self.outside = Outside(self.conductor, answers(clock))
-        looks = Looks(
+        sources = StatusSources(
             self.events.recent,
             self.dog.report,
             supervisor.statistics,
             self.warm.statistics,
             self.conversations.statistics,
             self.shadow.status,
-            self.shadow.told,
+            self.shadow.grade_of,
             self.companion.status,
         )
         self.admin = Admin(
@@ -296,11 +293,11 @@ class Application:
             self.metrics,
             clock,
             self._reload,
-            looks,
+            sources,
             self.promotions,
         )
-        legacy = Legacy(settings.front_door, self.metrics.observe_legacy)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin, legacy, self.metrics.observe_refusal)
+        ollama = OllamaEndpoints(settings.front_door, self.metrics.observe_legacy)
+        self.front = Front(self.flow, Door(settings.front_door), self.admin, ollama, self.metrics.observe_refusal)
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
@@ -424,7 +421,7 @@ class Application:
 
     def _renamed(self, serves: tuple[Serve, ...]) -> None:
         """An alias has moved: the next request sees it."""
-        self.flow.names = self._names(self.settings)
+        self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
 
     def _names(self, settings: Settings) -> Names:
         """What may be asked for by name: serves, aliases as they stand, tiers. No cloud tier where none is allowed."""
@@ -436,47 +433,48 @@ class Application:
         tiers = {tier.name: tier.serve for tier in router.tiers if tier.name != tier.serve}
         return Names(serve for serve in with_aliases(serves, tiers) if serve.name not in clouds)
 
-    def _route(self, settings: Settings, rows: Rows) -> None:
+    def _route(self, settings: Settings, rows: Rows) -> Dispatcher | None:
         """Routing as configured; what is known of tiers that stay is kept."""
-        router, routing = settings.router, self.flow.routing
+        router, routing = settings.router, self._router
         self.metrics.routed.clouds = cloud_costs(router)
         if router is None:
-            self.flow.routing = None
+            self._router = None
             self.measured.begin(None)
-            self._grade(None)
-            self._classify(None)
-            self._look_ahead(settings, None)
-            return
+            self._collaborators(settings, None)
+            return None
         for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
+        self.evidence.on_measured(rows)
         if routing is None:
-            sees = Residency(self.conductor.scheduler.seats)
-            routing = Routing(router, settings.serves, rows, sees, SystemClock.now)
+            fleet = Residency(self.conductor.scheduler.seats)
+            routing = TierRouter(router, settings.serves, self.evidence, fleet, SystemClock.now)
             classifier()  # read now, and not with the first request
-            self.flow.routing = routing
+            self._router = routing
             self.measured.begin(routing)
             for name in self.conductor.running:
                 self.measured.on_ready(name)
         else:
-            before = set(routing.router.serves)
-            routing.learn(rows)
+            before = set(routing.settings.serves)
             routing.configure(router, settings.serves)
             self.measured.begin(routing)
             for name in self.conductor.running:  # those that routing had nothing to do with are not looked at yet
-                if name not in before and routing.named(name) in self.settings.serves:
+                if name not in before and routing.serve(name) in self.settings.serves:
                     self.measured.on_ready(name)
-        self._grade(routing)
-        self._classify(routing)
-        self._look_ahead(settings, routing)
+        return Dispatcher(self._carrier, routing, self._collaborators(settings, routing), SystemClock.now)
 
-    def _grade(self, routing: Routing | None) -> None:
-        """Answers are graded as configured; where none is, requests know nothing of it."""
-        self.flow.chooser.grades = self.shadow if self.shadow.begin(routing) else None
-
-    def _classify(self, routing: Routing | None) -> None:
-        """A model tells classes as configured, if it has proved the better; if not, requests know nothing of it."""
-        self.flow.chooser.companion = self.companion if self.companion.begin(routing) else None
+    def _collaborators(self, settings: Settings, routing: TierRouter | None) -> Collaborators:
+        """Who works beside routed requests, as configured. Each of them follows this configuration from here on."""
+        grades, classifies = self.shadow.begin(routing), self.companion.begin(routing)
         self._doubt()
+        self.foresight.begin(routing)
+        predicts = routing is not None and settings.warm.predict and self._warm_bytes > 0
+        return Collaborators(
+            self.shadow if grades else None,
+            self.companion if classifies else None,
+            self.foresight if predicts else None,
+            self._is_working,
+            settings.front_door.stall_timeout,
+        )
 
     def _doubt(self) -> None:
         """What keeps the model off that is to tell classes is told once."""
@@ -485,12 +483,6 @@ class Application:
             log.warning("%s", problem)
             self._announce(f"warning: {problem}")
         self._doubted = problem
-
-    def _look_ahead(self, settings: Settings, routing: Routing | None) -> None:
-        """Requests that name a task say what will be wanted, where anything may be brought in ahead of time."""
-        self.foresight.begin(routing)
-        is_wanted = routing is not None and settings.warm.predict and self._warm_bytes > 0
-        self.flow.chooser.foresight = self.foresight if is_wanted else None
 
     def _foresee(self) -> None:
         self._cool(self.warm.foresee())
@@ -545,13 +537,9 @@ class Application:
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)
         self.promotions.configure(fresh.aliases, fresh.serves)
-        self.flow.names = self._names(fresh)
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
-        self._route(fresh, rows)
-        self._configure_flow(fresh)
-        self.flow.bodies.limit = budget_for(fresh.front_door, self._memory)
-        self.flow.pictures.policy = fresh.media
+        self.flow.configure(self._flow_settings(fresh, self._route(fresh, rows)))
         self.front.door = Door(fresh.front_door)
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
@@ -571,13 +559,20 @@ class Application:
             "problems": problems,
         }
 
-    def _configure_flow(self, settings: Settings) -> None:
-        """`settings.serves` has every cloud tier, allowed or not."""
+    def _flow_settings(self, settings: Settings, dispatcher: Dispatcher | None) -> FlowSettings:
+        # `settings.serves` has every cloud tier, allowed or not: their keys are secrets, too.
         secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
-        self.flow.configure(settings.front_door, settings.serves, secrets)
+        return FlowSettings(
+            settings.front_door,
+            self._names(settings),
+            dispatcher,
+            Pictures(settings.media),
+            (*keys_of(settings.front_door, settings.serves), *secrets),
+            budget_for(settings.front_door, self._memory),
+        )
 
     def _allowed(self) -> set[tuple[str, str]]:
-        return set() if self.flow.routing is None else self.flow.routing.allowed()
+        return set() if self._router is None else self._router.allowed()
 
 
 def placed(settings: Settings) -> list[Serve]:

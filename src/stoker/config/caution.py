@@ -12,7 +12,7 @@ from stoker.config.paths import absolute
 from stoker.config.rules import is_loopback
 from stoker.domain.access import Settings
 from stoker.domain.nearest import nearest
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
@@ -136,7 +136,7 @@ def _serve(serve: Serve) -> Iterator[str]:
             yield f"the value of {option} stands in the file itself: give it as `key` and write {option} {{key}}"
 
 
-def _routing(router: Router, serves: Sequence[Serve]) -> Iterator[str]:
+def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
     by_name = {serve.name: serve for serve in serves}
     for tier in router.tiers:
         yield from (f"tier '{tier.name}': {text}" for text in _tier(tier, by_name[tier.serve]))

@@ -21,7 +21,7 @@ from stoker.config.fields import (
 )
 from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
-from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK, LONG
 from stoker.domain.tier import Cost, Tier, Verify
@@ -141,15 +141,15 @@ def build_router(
     clouds: Iterable[str],
     profile_path: str | None,
     aliases: Mapping[str, str] = MappingProxyType({}),
-) -> Router | None:
+) -> RouterSettings | None:
     """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
-    in `Router`.
+    in `RouterSettings`.
     """
     names = frozenset(clouds)
     tiers = tuple(_tier(row, (row.serve or row.name) in names) for row in rows)
     if not tiers:
         return None
-    return Router(
+    return RouterSettings(
         tiers=tiers,
         high_risk=tuple(dict.fromkeys(table.high_risk)),
         classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
@@ -165,12 +165,12 @@ def build_router(
     )
 
 
-def _shadow(table: ShadowTable) -> Shadow:
-    return Shadow(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
+def _shadow(table: ShadowTable) -> ShadowSettings:
+    return ShadowSettings(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
 
 
-def _classifier(table: ClassifierTable | None) -> Companion | None:
-    return None if table is None else Companion(table.serve or "", table.timeout, table.below)
+def _classifier(table: ClassifierTable | None) -> ClassifierModelSettings | None:
+    return None if table is None else ClassifierModelSettings(table.serve or "", table.timeout, table.below)
 
 
 def _tier(row: TierTable, cloud: bool) -> Tier:
@@ -188,7 +188,7 @@ def _tier(row: TierTable, cloud: bool) -> Tier:
     )
 
 
-def show_router(router: Router) -> dict[str, Any]:
+def show_router(router: RouterSettings) -> dict[str, Any]:
     """As `[router]` would say it."""
     classes = {one.name: {"words": list(one.words), "tier": one.tier} for one in router.classes}
     return {
@@ -207,9 +207,9 @@ def show_router(router: Router) -> dict[str, Any]:
     }
 
 
-def _show_shadow(shadow: Shadow) -> dict[str, Any] | None:
+def _show_shadow(shadow: ShadowSettings) -> dict[str, Any] | None:
     """None where it says nothing but the defaults."""
-    if shadow == Shadow():
+    if shadow == ShadowSettings():
         return None
     return {
         "rate": shadow.rate,
@@ -220,7 +220,7 @@ def _show_shadow(shadow: Shadow) -> dict[str, Any] | None:
     }
 
 
-def _show_classifier(one: Companion | None) -> dict[str, Any] | None:
+def _show_classifier(one: ClassifierModelSettings | None) -> dict[str, Any] | None:
     return None if one is None else {"serve": one.serve, "timeout": show_duration(one.timeout), "below": one.below}
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from stoker.domain.decision import Decision, Routed
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Cost
 
 
@@ -30,7 +30,7 @@ def day_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
-def cloud_costs(router: Router | None) -> tuple[Cost, ...]:
+def cloud_costs(router: RouterSettings | None) -> tuple[Cost, ...]:
     """The rates of the cloud tiers, whether a request may go there or not."""
     return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
 

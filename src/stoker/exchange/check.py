@@ -1,4 +1,4 @@
-"""A tier's answer under verification, as whoever carries it sees it: see `request.verify`."""
+"""Verification of one tier's answer, as the relay and the translators use it: see `request.verify`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stoker.request.verify.expect import Expectation
 from stoker.request.verify.finding import Finding
 from stoker.request.verify.verifier import Verifier, whole
 
-OF_CALLS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
-"""What is wrong with a call alone: the text before it may stand."""
+CALL_FINDINGS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
+"""Findings about a tool call alone: the text before the call may stand."""
 
 
-class Checked:
-    """One answer. `findings` grows while it comes; `is_failed` only where the mode holds anything back."""
+class AnswerCheck:
+    """Checks one answer. `findings` grows while it arrives; `is_failed` only in a mode that holds something back."""
 
     __slots__ = ("_expected", "_mode", "_verifier", "_whole")
 
@@ -36,7 +36,7 @@ class Checked:
 
     @property
     def is_wrong(self) -> bool:
-        """Something was proved wrong, whatever the mode does about it."""
+        """Whether something was proved wrong, in any mode."""
         return any(finding.certain for finding in self.findings)
 
     def feed(self, event: Event) -> Iterable[Event]:

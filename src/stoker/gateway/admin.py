@@ -49,8 +49,8 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
-    """What only some parts know, for /status."""
+class StatusSources:
+    """Where /status gets what only single parts know."""
 
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
@@ -74,7 +74,7 @@ class Admin:
         metrics: Metrics,
         clock: Clock,
         reload: Callable[[], dict[str, Any]],
-        looks: Looks = Looks(),
+        sources: StatusSources = StatusSources(),
         promotions: Promotions | None = None,
     ) -> None:
         self.settings = settings
@@ -84,7 +84,7 @@ class Admin:
         self._metrics = metrics
         self._clock = clock
         self._reload = reload
-        self._looks = looks
+        self._sources = sources
         self._promotions = promotions
         self._started = time.time()
 
@@ -106,7 +106,7 @@ class Admin:
                 "host": door.host,
                 "port": door.port,
                 "base_url": f"http://{_host(door.host)}:{door.port}/v1",
-                "max_active_generations": sum(s.max_active for s in self._flow.names.serves),
+                "max_active_generations": sum(s.max_active for s in self._flow.settings.names.serves),
                 "in_flight": len(self._flow.active),
                 "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
             },
@@ -115,28 +115,32 @@ class Admin:
             "serves": self._serves(now),
             "aliases": [] if self._promotions is None else self._promotions.status(),
             "routing": self._routing(),
-            "warm": _warm(self._looks.warm()),
-            "conversations": _conversations(self._looks.conversations()),
-            "events": self._looks.events(EVENTS),
+            "warm": _warm(self._sources.warm()),
+            "conversations": _conversations(self._sources.conversations()),
+            "events": self._sources.events(EVENTS),
             "decisions": {"kept": kept.kept, "dropped": kept.dropped, "unrecorded": kept.unrecorded},
         }
 
     def _routing(self) -> dict[str, Any] | None:
-        routing = self._flow.routing
-        if routing is None:
+        dispatcher = self._flow.settings.dispatcher
+        if dispatcher is None:
             return None
-        return {**routing.status(), "shadow": self._looks.shadow(), "classifier": self._looks.classifier()}
+        return {
+            **dispatcher.router.status(),
+            "shadow": self._sources.shadow(),
+            "classifier": self._sources.classifier(),
+        }
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
-        held = self._looks.statistics()
-        kept = self._looks.warm()
+        held = self._sources.statistics()
+        kept = self._sources.warm()
         resident = {one.serve: one for one in kept.warm} if kept is not None else {}
         found = status_report.serves(self._conductor, now)
         for one in found:
             name = one["name"]
             measured = held[name].measured if name in held else None
             one["measured_by"] = measured.source.value if measured is not None else None
-            one["watchdog"] = self._looks.watchdog(name)
+            one["watchdog"] = self._sources.watchdog(name)
             one["totals"] = self._metrics.totals(name)
             one["temperature"] = _temperature(one["state"], held[name].state if name in held else "", name in resident)
             one["expected"] = (resident[name].why or None) if name in resident else None
@@ -215,8 +219,9 @@ class Admin:
 
     def _moving(self, ask: Ask) -> Promotions:
         """Raises ClientError 404: no alias is moved here, or not this one."""
-        routing = self._flow.routing
-        meant = None if routing is None or ask.alias is None else routing.router.aliases.get(ask.alias)
+        dispatcher = self._flow.settings.dispatcher
+        aliases = {} if dispatcher is None else dispatcher.router.settings.aliases
+        meant = None if ask.alias is None else aliases.get(ask.alias)
         if meant is not None:
             text = (
                 f"alias '{ask.alias}' names a task, '{meant}': it changes with the configuration, nothing promotes it"
@@ -227,22 +232,23 @@ class Admin:
         return self._promotions
 
     async def _route(self, ask: Ask) -> dict[str, Any]:
-        routing = self._flow.routing
-        if routing is None:
+        dispatcher = self._flow.settings.dispatcher
+        if dispatcher is None:
             text = "no tiers are configured: add [[tier]] to the configuration, then `stoker reload`"
             raise ClientError(text, code="no_tiers", status=404)
-        if not routing.takes(ask.model):
-            text = f"'{ask.model[:80]}' names no task; there are {', '.join(routing.names)}"
+        router, classes = dispatcher.router, dispatcher.router.classes
+        if classes.model_name(ask.model) is None:
+            text = f"'{ask.model[:80]}' names no task; there are {', '.join(classes.names)}"
             raise ClientError(text, code="unknown_model", param="model")
-        if ask.task is not None and routing.class_named(ask.task) is None:
-            text = f"there is no class '{ask.task[:80]}'; there are {', '.join(routing.router.known)}"
+        if ask.task is not None and classes.class_name(ask.task) is None:
+            text = f"there is no class '{ask.task[:80]}'; there are {', '.join(router.settings.known)}"
             raise ClientError(text, code="unknown_class", param="class")
-        seen = routing.sketch(_named(ask.prompt, "prompt"))
-        task = routing.task(seen, ask.model, ask.task)
-        companion = self._flow.chooser.companion
-        if companion is not None and companion.wants(task):
-            task = await companion.settle(task, seen, False)  # what is only looked at leaves this machine for nothing
-        return routing.dry(seen, task)
+        outline = router.outline_of(_named(ask.prompt, "prompt"))
+        task = classes.task(outline, ask.model, ask.task)
+        other = dispatcher.second_opinion
+        if other is not None and other.wants(task):
+            task = await other.settle(task, outline, False)  # a preview sends no prompt to a cloud
+        return router.preview(outline, task)
 
     async def _switch(self, ask: Ask) -> dict[str, Any]:
         serve = self._named(ask)
@@ -264,7 +270,7 @@ class Admin:
 
     def _hold(self, ask: Ask, held: bool) -> dict[str, Any]:
         if ask.serve is None:
-            self._flow.is_draining = held
+            self._flow.drain(held)
         else:
             self._conductor.hold(self._named(ask).name, held)
         return {"serve": ask.serve, "draining": held}
@@ -289,7 +295,7 @@ class Admin:
             if found is None:
                 text = f"no decision is kept under {request_id[:80]!r}: it is too old, or one of many like refusals"
                 raise ClientError(text, code="no_decision", status=404)
-            if found.routed is not None and (graded := self._looks.graded(found.id)):
+            if found.routed is not None and (graded := self._sources.graded(found.id)):
                 found = replace(found, routed=replace(found.routed, graded=graded))
             return {"decision": msgspec.to_builtins(found)}
         limit = query.get("limit", "50")
@@ -300,7 +306,7 @@ class Admin:
     def _named(self, ask: Ask) -> Serve:
         if not ask.serve:
             raise ClientError("'serve' is missing: which one?", code="bad_field", param="serve")
-        return self._flow.names.resolve(ask.serve, lambda serve: True)
+        return self._flow.settings.names.resolve(ask.serve, lambda serve: True)
 
 
 def _temperature(state: str, held: str, is_kept: bool) -> str | None:

@@ -24,7 +24,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
-from stoker.gateway.ollama import Legacy
+from stoker.gateway.ollama import OllamaEndpoints
 from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, refuse_repeated, require
 from stoker.request.accept.refusals import Refusals
@@ -62,7 +62,7 @@ class Front:
         flow: Flow,
         door: Door,
         admin: Admin,
-        legacy: Legacy | None = None,
+        ollama: OllamaEndpoints | None = None,
         on_refused: Callable[[str, str], None] = lambda reason, origin: None,
     ) -> None:
         """`on_refused(reason, origin)`: something was refused before it came to a serve or an operator's verb."""
@@ -71,9 +71,9 @@ class Front:
         self._loop = asyncio.get_running_loop()
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
-        self.routes = Routes(flow.front_door.prefixes)
+        self.routes = Routes(flow.settings.front_door.prefixes)
         self._admin = admin
-        self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)
+        self._ollama = ollama or OllamaEndpoints(flow.settings.front_door, lambda key, path, answer: None)
         self._refusals = Refusals(on_refused, self._loop.time)
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
@@ -95,7 +95,7 @@ class Front:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
-                self._legacy.admit(caller, route.endpoint.path)
+                self._ollama.admit(caller, route.endpoint.path)
         except StokerError as error:
             self._turn_away(call, error)
             return None
@@ -136,8 +136,8 @@ class Front:
                 case Kind.MODELS:
                     self._json(call, self._models(caller, route.rest))
                 case Kind.OLLAMA:
-                    self._legacy.admit(caller, route.rest)
-                    self._json(call, self._ollama(caller, route.rest, await read_body(wire, 1 << 20)))
+                    self._ollama.admit(caller, route.rest)
+                    self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
                 case Kind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._admin.status())
@@ -190,36 +190,40 @@ class Front:
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
-        routing = self.flow.routing
-        if wanted and routing is not None and routing.takes(wanted) and caller.may_choose(wanted):
+        names = self.flow.settings.names
+        if wanted and self._is_task(caller, wanted):
             return self._admin.task(wanted)
         if wanted:
-            serve = self.flow.names.resolve(wanted, caller.may_use)
-            return self._admin.model(wanted, serve)
-        data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
+            return self._admin.model(wanted, names.resolve(wanted, caller.may_use))
+        data = [self._admin.model(name, serve) for name, serve in names.listed(caller.may_use)]
         data += [self._admin.task(name) for name in self._tasks(caller)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
     def _tasks(self, caller: Caller) -> list[str]:
-        """Names that ask for a choice, as a list of models shows them."""
-        routing = self.flow.routing
-        return [] if routing is None else [name for name in routing.listed if caller.may_choose(name)]
+        """Names that ask Stoker to choose, as a list of models shows them."""
+        dispatcher = self.flow.settings.dispatcher
+        listed = () if dispatcher is None else dispatcher.router.settings.listed
+        return [name for name in listed if caller.may_choose(name)]
 
-    def _ollama(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
-        names, routing = self.flow.names, self.flow.routing
+    def _is_task(self, caller: Caller, name: str) -> bool:
+        """Whether a model name asks Stoker to choose, and the caller may use it."""
+        dispatcher = self.flow.settings.dispatcher
+        is_known = dispatcher is not None and dispatcher.router.classes.model_name(name) is not None
+        return is_known and caller.may_choose(name)
+
+    def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+        names = self.flow.settings.names
 
         def find(name: str) -> Serve | None:
-            if routing is not None and routing.takes(name) and caller.may_choose(name):
-                return None
-            return names.resolve(name, caller.may_use)
+            return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
 
         serves, tasks = names.listed(caller.may_use), self._tasks(caller)
-        return self._legacy.answer(path, body, serves, tasks, find, self._admin.is_up)
+        return self._ollama.answer(path, body, serves, tasks, find, self._admin.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")
-        serve = self.flow.names.resolve(name, caller.may_use)
+        serve = self.flow.settings.names.resolve(name, caller.may_use)
         method = call.wire.method
         allowed = UPSTREAM.get(serve.engine, {})
         counted = allowed.get((method, rest))
@@ -232,12 +236,12 @@ class Front:
             raise ClientError(text, code="not_listed", status=404)
         if method == "GET":
             require(caller, Scope.OBSERVE)
-        body = await read_body(call.wire, self.flow.front_door.body_limit)
+        body = await read_body(call.wire, self.flow.settings.front_door.body_limit)
         call.decision.candidates = [Candidate(serve.name)]
         call.decision.serve = serve.name
         query = call.wire.query.decode("latin-1")
         full = f"/{rest}?{query}" if query else f"/{rest}"
-        await self.flow.upstream(call, caller, serve, counted, method, full, body)
+        await self.flow.pass_through(call, caller, serve, counted, method, full, body)
 
     def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
         self._whole(call, 200, JSON, msgspec.json.encode(answer))

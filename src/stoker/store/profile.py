@@ -15,7 +15,7 @@ import msgspec
 
 from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Row
 
 VERSION = 1
@@ -30,12 +30,12 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
     rows: list[Row]
 
 
-def path_of(router: Router, state: str | Path) -> Path:
+def path_of(router: RouterSettings, state: str | Path) -> Path:
     """The configured file; else STATE/profile.json, where `stoker eval bootstrap` puts one."""
     return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
 
 
-def rows_of(router: Router | None, state: str | Path) -> Rows:
+def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
     """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
     named has to be there, and whatever is there has to be readable.
     """

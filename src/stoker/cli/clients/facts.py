@@ -12,7 +12,7 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
-from stoker.domain.routing import AUTO, Router
+from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
 from stoker.request.accept.door import Door
@@ -143,7 +143,7 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Seque
     return found, wanted
 
 
-def shared(router: Router, serves: Sequence[Serve], wanted: str) -> Serve | None:
+def shared(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:
     """What a client may count on whichever tier is chosen; None: the name asks for no choice.
 
     The smallest context that is known, so that a prompt which fits leaves every tier in the choice; what all of them
@@ -164,7 +164,7 @@ def shared(router: Router, serves: Sequence[Serve], wanted: str) -> Serve | None
     )
 
 
-def _may_serve(router: Router, tier: Tier, task_class: str) -> bool:
+def _may_serve(router: RouterSettings, tier: Tier, task_class: str) -> bool:
     return any(router.permits(tier, name) for name in ([task_class] if task_class else router.known))
 
 

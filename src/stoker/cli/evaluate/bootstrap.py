@@ -15,7 +15,7 @@ from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.routing import Router
+    from stoker.domain.routing import RouterSettings
     from stoker.domain.tier import Row, Tier
     from stoker.measure.suites.fixture import Fixture
     from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
@@ -73,7 +73,7 @@ def bootstrap(
         raise typer.Exit(FAILED)
 
 
-def _served(router: Router, tier: Tier, names: Sequence[str]) -> list[str]:
+def _served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
     """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
     from stoker.domain.routing import listed
 
@@ -123,14 +123,14 @@ def _stale(place: Place, tier: Tier) -> list[str]:
             time.sleep(0.1)
 
 
-def _router(place: Place) -> Router:
+def _router(place: Place) -> RouterSettings:
     router = None if place.settings is None else place.settings.router
     if router is None:
         raise UsageError("no tiers are configured here: add [[tier]] to the configuration, see docs/routing.md")
     return router
 
 
-def _chosen(router: Router, names: Sequence[str]) -> list[Tier]:
+def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
     known = {tier.name: tier for tier in router.tiers}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"there is no tier '{unknown[0]}'; there are {', '.join(known)}")

@@ -14,7 +14,7 @@ from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.routing import Companion
+    from stoker.domain.routing import ClassifierModelSettings
     from stoker.measure.classifier.labelled_prompts import ClassifierScore
     from stoker.measure.classifier.proof import ClassifierAnswers, ClassifierProof
 
@@ -54,19 +54,19 @@ def classifier(
         raise typer.Exit(FAILED)
 
 
-def _configured(place: Place) -> Companion | None:
+def _configured(place: Place) -> ClassifierModelSettings | None:
     router = None if place.settings is None else place.settings.router
     return None if router is None else router.classifier
 
 
-def _settings(place: Place, serve: str | None) -> Companion:
+def _settings(place: Place, serve: str | None) -> ClassifierModelSettings:
     """Those of the file for the serve that it names, else the defaults. A cloud, which costs, is measured by name."""
-    from stoker.domain.routing import Companion
+    from stoker.domain.routing import ClassifierModelSettings
 
     configured = _configured(place)
     if serve is not None:
         serve = serve if place.settings is None else place.serve(serve).name
-        return configured if configured is not None and configured.serve == serve else Companion(serve)
+        return configured if configured is not None and configured.serve == serve else ClassifierModelSettings(serve)
     if configured is None:
         raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
     if place.serve(configured.serve).translation.cloud:
@@ -74,7 +74,7 @@ def _settings(place: Place, serve: str | None) -> Companion:
     return configured
 
 
-def _measured(place: Place, name: str, settings: Companion, fresh: bool, quiet: bool) -> ClassifierProof:
+def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool) -> ClassifierProof:
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
     from stoker.measure.classifier import proof as proofs
@@ -122,21 +122,21 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
     from functools import partial
 
     from stoker.domain.errors import StokerError
-    from stoker.exchange.formatter import Speech
-    from stoker.exchange.internal_client import Asker
+    from stoker.exchange.formatter import Formatter
+    from stoker.exchange.internal_client import InternalClient
     from stoker.measure.classifier.proof import ClassifierAnswer
     from stoker.request.decide.companion import asked, said
     from stoker.request.relay.pool import Pool
     from stoker.request.translate.neutral.thinking import Signer
 
     pool, began, misses = Pool(), time.perf_counter(), 0
-    asker = Asker(pool, Speech(Signer((secrets.token_bytes(32),)), time.time))
+    client = InternalClient(pool, Formatter(Signer((secrets.token_bytes(32),)), time.time))
     try:
         for done, row in enumerate(rows, 1):
             question = partial(asked, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
             start, word = time.perf_counter(), ""
             try:
-                _, reply = await asker.said(known.serve, known.target, question, PATIENCE)
+                _, reply = await client.ask(known.serve, known.target, question, PATIENCE)
                 word = said(reply, row.outline) or ""
                 misses = 0
             except (StokerError, TimeoutError) as error:
@@ -152,7 +152,7 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
         pool.close()
 
 
-def _show(settings: Companion, proof: ClassifierProof, is_configured: bool) -> None:
+def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
     name = settings.serve
     late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
     unclear = f", {proof.unclear} of no class" if proof.unclear else ""
@@ -185,7 +185,7 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def _document(settings: Companion, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
+def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
     from stoker.domain.task import HIGH_RISK
 
     def told(seen: ClassifierScore) -> dict[str, object]:

@@ -124,11 +124,11 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
 
 def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
-    from stoker.quality.identify import NoEntry, identify
+    from stoker.quality.identify import KeyRejected, identify
 
     engine = replace(target, base_path=f"{target.base_path}/upstream/{serve.name}")
     try:
         return asyncio.run(identify(serve, engine, state))
-    except NoEntry:
+    except KeyRejected:
         text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
         raise UsageError(text) from None

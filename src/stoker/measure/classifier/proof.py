@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import CLASSES, Task
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
@@ -104,7 +104,7 @@ def built_in_tasks() -> tuple[Task, ...]:
 
 def prove(
     said: Mapping[str, ClassifierAnswer],
-    settings: Companion,
+    settings: ClassifierModelSettings,
     high_risk: Collection[str],
     rows: Sequence[LabelledPrompt] | None = None,
     tasks: Sequence[Task] | None = None,
@@ -131,7 +131,7 @@ def prove(
     )  # fmt: skip
 
 
-def _both(task: Task, word: str, settings: Companion, high_risk: Collection[str]) -> str:
+def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: Collection[str]) -> str:
     if not is_doubtful(task, settings.below):
         return task.name
     return (settled(task, word, high_risk) if word else unanswered(task, "unclear")).name

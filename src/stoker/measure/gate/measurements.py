@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from stoker.domain.gate import Condition, Gate
-from stoker.domain.routing import ANY, Router
+from stoker.domain.routing import ANY, RouterSettings
 from stoker.domain.run import Kind
 from stoker.domain.task import CLASSES
 from stoker.measure.load.generator import StepLength
@@ -177,7 +177,7 @@ def why_undecidable(condition: Condition, fixtures: Mapping[str, int], classes: 
     return ""
 
 
-def classes_of(router: Router | None, serves: Collection[str]) -> dict[str, str]:
+def classes_of(router: RouterSettings | None, serves: Collection[str]) -> dict[str, str]:
     """Classes of tasks that the configuration sends to one of these serves by name, and how.
 
     1. a tier of it that lists the class  2. the class that prefers that tier  3. an alias of `auto:CLASS`

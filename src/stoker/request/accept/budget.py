@@ -29,6 +29,10 @@ class BodyBudget:
         self.refused = 0
         """Bodies that there was no room for."""
 
+    def resize(self, limit: int) -> None:
+        """Change the bound; what is held already stays."""
+        self.limit = limit
+
     def has_room(self, size: int, is_small: bool) -> bool:
         """Whether `size` more bytes may be held."""
         return self.held + size <= (self.limit if is_small else self.limit - self.limit // _RESERVE)

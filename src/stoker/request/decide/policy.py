@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     ahead: Tier | None = None
     """Who would go first if its model were loaded; None: it goes first."""
     classes: tuple[str, ...] = ()
-    """The classes that it was made for, if the task has none: see `Routing.classes_of`."""
+    """The classes that it was made for, if the task has none: see `routing.classes`."""
     pause: float | None = None
     """Seconds until the first of those that asked for a pause may be asked again; None: nobody did."""
     pause_status: int = 429

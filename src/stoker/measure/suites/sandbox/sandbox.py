@@ -117,7 +117,7 @@ def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
 
 
 def _inside() -> str:
-    return (files("stoker.measure.suites.sandbox.sandbox") / "inside.py").read_text()
+    return (files("stoker.measure.suites.sandbox") / "inside.py").read_text()
 
 
 def _start(chosen: IsolationMethod, directory: str, descriptor: int) -> subprocess.Popen[bytes]:
