@@ -16,8 +16,8 @@ from stoker.domain.gate import Alias, Override
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome
 from stoker.exchange.leasing import leased
-from stoker.measure.canary.steadiness import Steadiness
-from stoker.measure.requests.client import Talk
+from stoker.measure.canary.steadiness import SteadinessCheck
+from stoker.measure.requests.client import ModelClient
 from stoker.measure.statistics.stats import Cusum
 
 SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
@@ -48,7 +48,7 @@ class PromotionWatch:
         self._clock = clock
         self._on_end = on_end
         self._failures = Cusum(NORMAL_RATE, BAD_RATE, ALARM_AT)
-        self._steadiness = Steadiness()
+        self._steadiness = SteadinessCheck()
         self._alarm = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch-{alias.name}")
 
@@ -82,11 +82,11 @@ class PromotionWatch:
         try:
             async with leased(self._leases, name) as lease:
                 speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
-                talk = Talk(lease.target, next((d for d in _CANARY_DIALECTS if d in speaks), Dialect.CHAT))
+                client = ModelClient(lease.target, next((d for d in _CANARY_DIALECTS if d in speaks), Dialect.CHAT))
                 try:
-                    return await self._steadiness.check(talk)
+                    return await self._steadiness.check(client)
                 finally:
-                    talk.close()
+                    client.close()
         except StokerError:  # no free place, or the lease was taken away: the next round tries again
             return None
 
