@@ -18,7 +18,7 @@ from stoker.fleet.warm import statistics as warm
 from stoker.gateway.admin import Admin, StatusSources
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 from stoker.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
@@ -46,7 +46,7 @@ class Office(Stage):
         )  # the front was given the small one
         return store
 
-    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> Reply:
+    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> RawReply:
         client = await self.client()
         return await client.ask(
             method, f"/admin/{verb}", {} if document is None and method == "POST" else document, **headers

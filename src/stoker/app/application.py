@@ -29,11 +29,15 @@ from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.events import (
+    AliasMoved,
     Event,
     FleetBecameBusy,
     FleetBecameIdle,
     MemoryMeasured,
+    MoveCause,
     OperatorActed,
+    PromotionWatchEnded,
+    RollbackNotSaved,
     ServeAdopted,
     ServeDisconnected,
     ServeExited,
@@ -248,8 +252,8 @@ class Application:
         self._cool = supervisor.cool
         self.conductor.force(self._force)
         self.promotions = Promotions(
-            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
-            self.events.note, self._evidence, self._watched,
+            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._happened,
+            self._evidence,
         )  # fmt: skip
         state = Path(settings.paths.state)
         self.evidence = Evidence()
@@ -358,6 +362,18 @@ class Application:
                 self.events.note("parked", name, reason)
             case MemoryMeasured(name, size):
                 self.conductor.measured(name, size)
+            case AliasMoved(alias, serve, previous, cause, reason):
+                self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
+                text = f"alias {alias} means it now, {previous} before{f': {reason}' if reason else ''}"
+                if cause is MoveCause.RESET:
+                    text = f"alias {alias} means it again, {previous} before"
+                elif cause is MoveCause.ROLLED_BACK:
+                    text = f"alias {alias} means it again: {previous} failed its {reason}"
+                self.events.note(cause.value, serve, text)
+            case RollbackNotSaved(serve, problem):
+                self.events.note("rollback", serve, f"it is not on disk: {problem}")
+            case PromotionWatchEnded(override, finding, rolled_back):
+                self._watched(override, finding, rolled_back)
             case OperatorActed(name):
                 self.dog.forget(name)
 
@@ -418,10 +434,6 @@ class Application:
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
         self.outside.on_lost(name)
-
-    def _renamed(self, serves: tuple[Serve, ...]) -> None:
-        """An alias has moved: the next request sees it."""
-        self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
 
     def _names(self, settings: Settings) -> Names:
         """What may be asked for by name: serves, aliases as they stand, tiers. No cloud tier where none is allowed."""
