@@ -1,6 +1,6 @@
 """Whether work in flight moves. Pure.
 
-WorkProgress is what only work can cause: bytes from the serve, tokens and steps that the engine counted, a KV cache that
+Only work causes progress: bytes from the serve, tokens and steps that the engine counted, a KV cache that
 fills. New arrivals and a longer queue are no progress: a wedged engine has them too.
 """
 

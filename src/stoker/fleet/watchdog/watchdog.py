@@ -249,7 +249,7 @@ class WatchdogLoop:
             drift=around.drift,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
-            patience=stall_limit(self._settings.stall, counters),
+            stall_limit=stall_limit(self._settings.stall, counters),
             running=counters.running,
             queued=counters.queued,
             asleep=self._sees.is_asleep(name),
