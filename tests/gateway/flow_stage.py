@@ -37,7 +37,7 @@ from stoker.request.relay.pool import Pool
 from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.router import TierRouter
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
 CHAT = "/v1/chat/completions"
@@ -174,7 +174,7 @@ def delta(text: str) -> bytes:
 def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...] = (), **fields: Any) -> bytes:
     """A chat request's bytes."""
     document = {"model": model, "messages": [{"role": "user", "content": "hi"}], **fields}
-    return compose("POST", path, document, headers)
+    return compose_request("POST", path, document, headers)
 
 
 def dropping_from(pool: Pool) -> Notify:

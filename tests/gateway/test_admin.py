@@ -14,7 +14,7 @@ from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 from stoker.domain.access import Key, Scope
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
-from stoker.fleet.conversations.keeper import Statistics
+from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
@@ -24,7 +24,7 @@ from stoker.gateway.status import StatusReport, StatusSources
 from stoker.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 from stoker.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
@@ -47,9 +47,9 @@ class Office(Stage):
     """A stage with the real admin; `reload` is what the next reload answers or raises."""
 
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
-    saved: Statistics | None = None
+    saved: ConversationStatistics | None = None
     """Of conversations."""
-    kept: warm.Statistics | None = None
+    kept: warm.WarmStatistics | None = None
     """Of what is warm."""
 
     def __init__(self, store: DecisionLog, *parts: Any) -> None:
@@ -65,7 +65,7 @@ class Office(Stage):
             ModelList(self.conductor),
         )
 
-    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> Reply:
+    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> RawReply:
         client = await self.client()
         return await client.ask(
             method, f"/admin/{verb}", {} if document is None and method == "POST" else document, **headers
@@ -111,7 +111,7 @@ async def test_switch_blocks_until_the_serve_is_there_and_unload_until_it_is_gon
 async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(stage: Office) -> None:
     client = await stage.client()
     assert (await client.ask("GET", "/status")).json()["conversations"] is None
-    stage.saved = Statistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
+    stage.saved = ConversationStatistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
     assert (await client.ask("GET", "/status")).json()["conversations"] == {
         "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
     }  # fmt: skip
@@ -231,8 +231,8 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
 
 @office()
 async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
-    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
-    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
+    rows = (warm.WarmStatus("a", "pages", 5, 5, 5, False, why="rule"), warm.WarmStatus("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.WarmStatistics(10, 10, rows, None, 0, False, {})
     found = (await (await stage.client()).ask("GET", "/status")).json()
     assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
     assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [

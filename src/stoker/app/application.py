@@ -29,11 +29,15 @@ from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.events import (
+    AliasMoved,
     Event,
     FleetBecameBusy,
     FleetBecameIdle,
     MemoryMeasured,
+    MoveCause,
     OperatorActed,
+    PromotionWatchEnded,
+    RollbackNotSaved,
     ServeAdopted,
     ServeDisconnected,
     ServeExited,
@@ -51,19 +55,19 @@ from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.engines.placement import placed as vaulted
-from stoker.fleet.memory.host import host
+from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.monitoring.external_serves import Outside, answers
-from stoker.fleet.monitoring.watchdog_view import Sight, counters
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
+from stoker.fleet.monitoring.watchdog_view import ConductorView, counters
 from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import Signer as LaunchSigner
+from stoker.fleet.process.signing import KeySigner as LaunchSigner
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.warm.keeper import Keeper, budget
+from stoker.fleet.warm.keeper import WarmKeeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
-from stoker.fleet.watchdog.watchdog import Dog
+from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
@@ -96,7 +100,7 @@ from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.evidence import Evidence
 from stoker.routing.prewarm import Prewarmer
 from stoker.routing.router import TierRouter
-from stoker.store.active_residents import Active
+from stoker.store.active_residents import ActiveResidents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
@@ -235,11 +239,11 @@ class Application:
         self._complained: set[str] = set()
         self._doubted = ""
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
-        self._active = Active(Path(settings.paths.state) / "active.json")
+        self._active = ActiveResidents(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
         self.foresight = Prewarmer(self._foresee, clock.now, asyncio.get_running_loop().call_later)
-        self.warm = Keeper(
+        self.warm = WarmKeeper(
             self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.predictions
         )
         context = FleetContext(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self._happened)
@@ -251,8 +255,8 @@ class Application:
         self._cool = supervisor.cool
         self.conductor.force(self._force)
         self.promotions = Promotions(
-            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
-            self.events.note, self._evidence, self._watched,
+            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._happened,
+            self._evidence,
         )  # fmt: skip
         state = Path(settings.paths.state)
         self.evidence = Evidence()
@@ -263,7 +267,7 @@ class Application:
             self.evidence, demoter, known, self.conductor.target, self.events.note, lambda serve: self._doubt()
         )
         self.promotions.configure(settings.aliases, settings.serves)
-        self._memory = host().total
+        self._memory = host_memory().total
         client = InternalClient(self.pool, Formatter(Signer((self._state.signing_key(),)), clock.wall))
         judge = Judge(self.conductor, client, clock.now)
         self.companion = ClassifierModel(state, self.conductor, client, self.metrics.routed.classifier, clock.now)
@@ -275,9 +279,9 @@ class Application:
         self._router: TierRouter | None = None
         dispatcher = self._route(settings, self._rows)
         self.flow = Flow(self._flow_settings(settings, dispatcher), self._carrier, clock, self._seal)
-        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
-        self.dog = Dog(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
-        self.outside = Outside(self.conductor, answers(clock))
+        sight = ConductorView(self.conductor, self.flow.work, supervisor.is_asleep)
+        self.dog = WatchdogLoop(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
+        self.outside = ExternalServeFinder(self.conductor, health_check(clock))
         sources = StatusSources(
             self.events.recent,
             self.dog.report,
@@ -348,14 +352,26 @@ class Application:
                 self.events.note("adopted", name, "it was still running")
             case ServeExited(name, detail):
                 self._exited(name, detail)
-            case ServeDisconnected(host, port):
-                self.pool.drop(host, port)
+            case ServeDisconnected(host_memory, port):
+                self.pool.drop(host_memory, port)
             case ServeRestarted(name, reason):
                 self.events.note("restarted", name, reason)
             case ServeParked(name, reason):
                 self.events.note("parked", name, reason)
             case MemoryMeasured(name, size):
                 self.conductor.measured(name, size)
+            case AliasMoved(alias, serve, previous, cause, reason):
+                self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
+                text = f"alias {alias} means it now, {previous} before{f': {reason}' if reason else ''}"
+                if cause is MoveCause.RESET:
+                    text = f"alias {alias} means it again, {previous} before"
+                elif cause is MoveCause.ROLLED_BACK:
+                    text = f"alias {alias} means it again: {previous} failed its {reason}"
+                self.events.note(cause.value, serve, text)
+            case RollbackNotSaved(serve, problem):
+                self.events.note("rollback", serve, f"it is not on disk: {problem}")
+            case PromotionWatchEnded(override, finding, rolled_back):
+                self._watched(override, finding, rolled_back)
             case OperatorActed(name):
                 self.dog.forget(name)
 
@@ -416,10 +432,6 @@ class Application:
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
         self.outside.on_lost(name)
-
-    def _renamed(self, serves: tuple[Serve, ...]) -> None:
-        """An alias has moved: the next request sees it."""
-        self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
 
     def _names(self, settings: Settings) -> Names:
         """What may be asked for by name: serves, aliases as they stand, tiers. No cloud tier where none is allowed."""

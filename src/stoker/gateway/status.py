@@ -11,7 +11,7 @@ from typing import Any
 from stoker import __version__
 from stoker.domain.protocols import Clock
 from stoker.fleet.conversations import keeper as conversations
-from stoker.fleet.supervision.serve_registry import Statistics
+from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.warm import statistics as warm
@@ -29,9 +29,9 @@ class StatusSources:
 
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
-    statistics: Callable[[], Mapping[str, Statistics]] = dict
-    warm: Callable[[], warm.Statistics | None] = lambda: None
-    conversations: Callable[[], conversations.Statistics | None] = lambda: None
+    statistics: Callable[[], Mapping[str, ServeStatistics]] = dict
+    warm: Callable[[], warm.WarmStatistics | None] = lambda: None
+    conversations: Callable[[], conversations.ConversationStatistics | None] = lambda: None
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
@@ -129,7 +129,7 @@ def _temperature(state: str, engine_state: str, is_warm: bool) -> str | None:
     return "warm" if is_warm else "cold"
 
 
-def _warm(pool: warm.Statistics | None) -> dict[str, Any] | None:
+def _warm(pool: warm.WarmStatistics | None) -> dict[str, Any] | None:
     """The warm pool. Sizes are bytes."""
     if pool is None:
         return None
@@ -148,7 +148,7 @@ def _warm(pool: warm.Statistics | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _conversations(saved: conversations.Statistics | None) -> dict[str, Any] | None:
+def _conversations(saved: conversations.ConversationStatistics | None) -> dict[str, Any] | None:
     """Saved conversations, and the counts of saving and restoring since the start."""
     if saved is None:
         return None
