@@ -18,8 +18,8 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
-from stoker.fleet.engines.last_output import last_words, redact
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.last_output import last_output, redact
+from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
 from stoker.http import client
@@ -64,7 +64,7 @@ class OwnEngine:
         """Start this variant of the serve as it stands. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
-        launch = plan(serve, Place(port, key))
+        launch = plan(serve, LaunchPlace(port, key))
         environment = child_environment(os.environ, serve.env, launch.environment)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -106,7 +106,7 @@ class OwnEngine:
     def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:
         """Its last words, and what kind of failure they tell of."""
         hidden = (key, serve.key.reveal() if serve.key is not None else "")
-        said = last_words(self._log, 0, hidden, serve.engine, code)
+        said = last_output(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
         text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without a word"
         if said.failure is None:

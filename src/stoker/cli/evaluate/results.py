@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.domain.run import Number, Run
     from stoker.measure.comparison.runs import ComparedNumber, RunComparison
     from stoker.measure.statistics.stats import Interval
-    from stoker.store.results import Entry, Results
+    from stoker.store.results import ResultEntry, Results
 
 _E = TypeVar("_E", bound=StrEnum)
 app = typer.Typer(help="Results of measurements: list, show, compare.", no_args_is_help=True)
@@ -87,7 +87,7 @@ def list_(
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: ResultEntry) -> tuple[str, ...]:
     return (
         entry.id,
         figures.moment(entry.at),

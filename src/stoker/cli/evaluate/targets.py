@@ -117,18 +117,18 @@ def _engine(serve: ServeStatus, place: Place) -> tuple[MeasuredEndpoint | None, 
 def _engine_key(serve: ServeStatus, place: Place) -> str | None:
     import msgspec
 
-    from stoker.fleet.process.signing import Signer
-    from stoker.fleet.process.start_records import Record
+    from stoker.fleet.process.signing import KeySigner
+    from stoker.fleet.process.start_records import StartRecord
     from stoker.store.state import StateDir
 
     path = StateDir(place.state).serves_path / f"{serve.name}.json"
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=StartRecord)
     except (OSError, msgspec.DecodeError):
         return None  # then it has no key, or says that it wants one
     if not record.takes_key:
         return None
-    return Signer(StateDir(place.state).signing_key).engine_key(record.name, record.nonce)
+    return KeySigner(StateDir(place.state).signing_key).engine_key(record.name, record.nonce)
 
 
 def _listed(target: Target, what: str) -> list[ListedModel]:
