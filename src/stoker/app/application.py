@@ -68,12 +68,15 @@ from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.warm.keeper import WarmKeeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
-from stoker.gateway.admin import Admin, StatusSources
+from stoker.gateway.admin import Admin
+from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front
+from stoker.gateway.front import Front, Pages
+from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.gateway.status import StatusReport, StatusSources
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 from stoker.promotion.promotions import Promotions
@@ -286,22 +289,17 @@ class Application:
             self.warm.statistics,
             self.conversations.statistics,
             self.shadow.status,
-            self.shadow.grade_of,
             self.companion.status,
+            self.promotions.status,
         )
-        self.admin = Admin(
-            settings,
-            self.conductor,
-            self.flow,
-            self.store,
-            self.metrics,
-            clock,
-            self._reload,
-            sources,
-            self.promotions,
+        decisions = DecisionPages(self.store, self.shadow.grade_of)
+        pages = Pages(
+            Admin(self.conductor, self.flow, clock, decisions, self._reload, self.promotions),
+            StatusReport(self.conductor, self.flow, self.store, self.metrics, clock, sources),
+            ModelList(self.conductor),
+            OllamaEndpoints(self.metrics.observe_legacy),
         )
-        ollama = OllamaEndpoints(settings.front_door, self.metrics.observe_legacy)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin, ollama, self.metrics.observe_refusal)
+        self.front = Front(self.flow, Door(settings.front_door), pages, self.metrics.observe_refusal)
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
@@ -552,7 +550,7 @@ class Application:
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
         self.flow.configure(self._flow_settings(fresh, self._route(fresh, rows)))
-        self.front.door = Door(fresh.front_door)
+        self.front.configure(Door(fresh.front_door))
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
@@ -561,7 +559,7 @@ class Application:
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows
-        self.settings = self.admin.settings = fresh
+        self.settings = fresh
         return {
             "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),
             "added": sorted(new.keys() - old.keys()),
