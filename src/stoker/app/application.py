@@ -252,7 +252,7 @@ class Application:
         self.conversations.reload(settings.conversations, settings.serves)
         self._journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._happened, self._journal)
-        self._cool = supervisor.end_sleepers
+        self._end_sleepers = supervisor.end_sleepers
         self.conductor.force(self._force)
         self.promotions = Promotions(
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._happened,
@@ -341,9 +341,9 @@ class Application:
     def _happened(self, event: Event) -> None:
         match event:
             case FleetBecameBusy():
-                self.warm.busy(True)
+                self.warm.set_busy(True)
             case FleetBecameIdle():
-                self.warm.busy(False)
+                self.warm.set_busy(False)
             case SwapEnded(report):
                 self._swapped(report)
             case ServeAdopted(name):
@@ -377,7 +377,7 @@ class Application:
 
     def _swapped(self, report: SwapReport) -> None:
         name = report.serve or ",".join(report.victims)
-        self.metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.temperature)
+        self.metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         if report.outcome == "failed" and report.serve is not None:
             self.metrics.observe_load_failure(report.serve)
         seconds = sum(report.phases.get(p, 0.0) for p in ("drain", "stop", "start", "ready"))
@@ -401,7 +401,7 @@ class Application:
         beside = f", {' and '.join(report.victims)} made room" if report.victims and report.serve else ""
         if report.serve is None:
             return f"after {seconds:.2f} s"
-        how = "" if report.temperature == "unknown" else f"{report.temperature} "
+        how = "" if report.start_kind == "unknown" else f"{report.start_kind} "
         return f"{how}start, {seconds:.2f} s{beside}"
 
     def _remember(self, slot: str, serve: str) -> None:
@@ -495,7 +495,7 @@ class Application:
         self._doubted = problem
 
     def _foresee(self) -> None:
-        self._cool(self.warm.foresee())
+        self._end_sleepers(self.warm.foresee())
 
     def _evidence(self, run: str) -> Run | None:
         """A result by its id; None: there is none, or it is none."""
@@ -556,7 +556,7 @@ class Application:
                 self.dog.forget(name)
         self.outside.configure(fresh.serves)
         self.dog.configure(fresh.watchdog)
-        self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
+        self._end_sleepers(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows
         self.settings = fresh
