@@ -71,10 +71,11 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front, Pages
+from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.log_file import logging_to
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
-from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
+from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.measure.artifacts import result_file
@@ -293,13 +294,13 @@ class Application:
             self.promotions.status,
         )
         decisions = DecisionPages(self.store, self.shadow.grade_of)
-        pages = Pages(
+        endpoints = Endpoints(
             Admin(self.conductor, self.flow, clock, decisions, self._reload, self.promotions),
             StatusReport(self.conductor, self.flow, self.store, self.metrics, clock, sources),
             ModelList(self.conductor),
             OllamaEndpoints(self.metrics.observe_legacy),
         )
-        self.front = Front(self.flow, Door(settings.front_door), pages, self.metrics.observe_refusal)
+        self.front = Front(self.flow, Door(settings.front_door), endpoints, self.metrics.observe_refusal)
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""

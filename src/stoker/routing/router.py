@@ -117,14 +117,15 @@ class TierRouter:
         barred = [bar for name in classes if (bar := self._barred(tier, serve, name, outline, requester))]
         now = self._now()
         breaker = self.health.breaker(tier.name)
-        unavailable = ""
-        if serve is not None:
-            unavailable = "circuit_open" if breaker.is_shut(now) else self._fleet.unavailable_reason(tier.serve, now)
         return Look(
             tier,
             worst([self.standing(tier, name) for name in classes]),
             barred[0] if barred else "",
-            unavailable,
+            ""
+            if serve is None
+            else "circuit_open"
+            if breaker.is_shut(now)
+            else self._fleet.unavailable_reason(tier.serve, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
             tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
@@ -177,10 +178,14 @@ class TierRouter:
 
     def unavailable_reason(self, tier: Tier) -> str:
         """Why a tier cannot serve now; empty: it can, once it is loaded."""
-        now, breaker = self._now(), self.health.breaker(tier.name)
-        if breaker.pause(now):
-            return RATE_LIMITED
-        return "circuit_open" if breaker.is_shut(now) else self._fleet.unavailable_reason(tier.serve, now)
+        now = self._now()
+        return RATE_LIMITED if self.health.breaker(tier.name).pause(now) else self._failure_of(tier, now)
+
+    def _failure_of(self, tier: Tier, now: float) -> str:
+        """The same without pauses that the tier asked for."""
+        if self.health.breaker(tier.name).is_shut(now):
+            return "circuit_open"
+        return self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""
