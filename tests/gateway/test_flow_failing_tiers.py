@@ -39,7 +39,7 @@ def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: flo
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=verify),
     )
     router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
-    sees = Residency(stage.conductor.scheduler.seats)
+    sees = Residency(stage.conductor.scheduler.serves)
     made = TierRouter(router, stage.serves, Evidence({}), sees, now or LoopClock().now, classify)
     stage.route(made)
     return made

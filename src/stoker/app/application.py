@@ -47,7 +47,7 @@ from stoker.domain.events import (
 )
 from stoker.domain.gate import Override
 from stoker.domain.protocols import Clock
-from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.domain.spending import cloud_costs
 from stoker.domain.swap import SwapReport
@@ -87,15 +87,15 @@ from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
+from stoker.request.accept.access_control import AccessControl
 from stoker.request.accept.budget import budget_for
 from stoker.request.accept.connection import WireProtocol
-from stoker.request.accept.door import Door
 from stoker.request.decide.aliases import with_aliases
 from stoker.request.decide.names import Names
-from stoker.request.lease.state import Phase
-from stoker.request.relay.pictures import Pictures
-from stoker.request.relay.pool import Pool
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.lease.state import ServePhase
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.classifier import classifier
 from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.evidence import Evidence
@@ -233,7 +233,7 @@ class Application:
         """The parts, and what they tell each other. Nothing runs yet."""
         settings = self.settings
         clock: Clock = SystemClock()
-        self.pool = Pool()
+        self.pool = ConnectionPool()
         self.store = DecisionLog(self._state.decisions_path, settings.paths.decisions)
         self.metrics = Metrics()
         self.events = Events(clock.wall)
@@ -269,7 +269,7 @@ class Application:
         )
         self.promotions.configure(settings.aliases, settings.serves)
         self._memory = host_memory().total
-        client = InternalClient(self.pool, Formatter(Signer((self._state.signing_key(),)), clock.wall))
+        client = InternalClient(self.pool, Formatter(ThinkingSigner((self._state.signing_key(),)), clock.wall))
         judge = Judge(self.conductor, client, clock.now)
         self.companion = ClassifierModel(state, self.conductor, client, self.metrics.routed.classifier, clock.now)
         self.shadow = ShadowGrader(self.evidence, state, judge, self.metrics.routed, clock.wall)
@@ -300,12 +300,12 @@ class Application:
             ModelList(self.conductor),
             OllamaEndpoints(self.metrics.observe_legacy),
         )
-        self.front = Front(self.flow, Door(settings.front_door), endpoints, self.metrics.observe_refusal)
+        self.front = Front(self.flow, AccessControl(settings.front_door), endpoints, self.metrics.observe_refusal)
 
-    def _thinking_signer(self) -> Signer:
+    def _thinking_signer(self) -> ThinkingSigner:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
         keys = (self._state.signing_key(), self._state.earlier_signing_key())
-        return Signer(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
+        return ThinkingSigner(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
 
     def _uvicorn(self) -> uvicorn.Config:
         return uvicorn.Config(
@@ -391,7 +391,7 @@ class Application:
             self._remember(report.slot, report.serve)
             self._complained.discard(report.serve)
         elif report.outcome == "failed" and report.serve is not None and report.serve not in self._complained:
-            seat = self.conductor.scheduler.seats.get(report.serve)
+            seat = self.conductor.scheduler.serves.get(report.serve)
             if seat is not None and seat.serve.keep_loaded:  # nobody asked for it, so nobody else is told
                 self._complained.add(report.serve)
                 self._announce(f"{report.serve} did not start: {report.error}")
@@ -421,10 +421,10 @@ class Application:
     def _resumed(self, recovering: set[str]) -> None:
         """After a reboot: who ran last in each slot runs again, and nobody else; an interrupted swap goes first."""
         for slot, name in self._active.read().items():
-            room = self.conductor.scheduler.rooms.get(slot)
-            if room is None or slot in recovering or name not in {seat.name for seat in room.seats}:
+            room = self.conductor.scheduler.slots.get(slot)
+            if room is None or slot in recovering or name not in {seat.name for seat in room.serves}:
                 continue
-            if all(seat.phase is Phase.STOPPED for seat in room.seats):
+            if all(seat.phase is ServePhase.STOPPED for seat in room.serves):
                 self._announce(f"resuming {name} in slot {slot}")
                 self.conductor.preload(name)
 
@@ -457,7 +457,7 @@ class Application:
             log.warning("%s", problem)
         self.evidence.on_measured(rows)
         if routing is None:
-            fleet = Residency(self.conductor.scheduler.seats)
+            fleet = Residency(self.conductor.scheduler.serves)
             routing = TierRouter(router, settings.serves, self.evidence, fleet, SystemClock.now)
             classifier()  # read now, and not with the first request
             self._router = routing
@@ -511,7 +511,7 @@ class Application:
         """The end of a promotion's watch is a result like any other."""
         at = override.at
         run = Run(
-            result_file.new_id(Kind.PROMOTION, override.serve, at), Kind.PROMOTION, at,
+            result_file.new_id(RunKind.PROMOTION, override.serve, at), RunKind.PROMOTION, at,
             max(0.0, SystemClock.wall() - at),
             Subject(override.serve, override.alias, ""), Outcome.FAILED if went_back else Outcome.PASSED, [finding],
             settings=result_file.raws(msgspec.structs.asdict(override)),
@@ -551,7 +551,7 @@ class Application:
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
         self.flow.configure(self._flow_settings(fresh, self._route(fresh, rows)))
-        self.front.configure(Door(fresh.front_door))
+        self.front.configure(AccessControl(fresh.front_door))
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
@@ -577,7 +577,7 @@ class Application:
             settings.front_door,
             self._names(settings),
             dispatcher,
-            Pictures(settings.media),
+            ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
         )

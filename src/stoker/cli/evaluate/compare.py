@@ -15,7 +15,7 @@ from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
     from stoker.domain.tier import Cost
     from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
@@ -163,12 +163,12 @@ def _side(
     place: Place, name: str, serve: str, cost: Cost | None, known: RunningServe | None, classes: Sequence[str],
     suites: Path | None, notes: list[str], quiet: bool,
 ) -> ComparedModel:  # fmt: skip
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.comparison.models import SPEED, ComparedModel
     from stoker.measure.suites.whole_suites import graded_in
 
-    asked = _kept(place, serve, Kind.BOOTSTRAP, known)
-    timed = [run for run in _kept(place, serve, Kind.BENCHMARK, known) if _speed(run)]
+    asked = _kept(place, serve, RunKind.BOOTSTRAP, known)
+    timed = [run for run in _kept(place, serve, RunKind.BENCHMARK, known) if _speed(run)]
     if known is not None:
         asked = _asked(known, classes, suites, asked, quiet)
         timed = timed or [_timed(known, quiet)]
@@ -189,7 +189,7 @@ def _side(
     )  # fmt: skip
 
 
-def _kept(place: Place, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
+def _kept(place: Place, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
     """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results

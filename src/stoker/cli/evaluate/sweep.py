@@ -131,7 +131,7 @@ def _goal(text: str) -> Goal:
 def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
-    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.domain.run import Outcome, RunKind, Subject
     from stoker.measure.trials import sweep
 
     try:
@@ -140,7 +140,7 @@ def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None
         raise UsageError(str(error)) from error
     rows = sweep.variants(varied)
     subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
-    run = build_run(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
+    run = build_run(RunKind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
     return run, rows
 
 

@@ -17,7 +17,7 @@ from stoker.fleet.drivers.external import address_of
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.lease.eviction import fits
-from stoker.request.lease.state import Phase
+from stoker.request.lease.state import ServePhase
 
 EVERY = 5.0
 """Seconds between two looks at a serve that is not found."""
@@ -70,13 +70,13 @@ class ExternalServeFinder:
                 await self._woken.wait()
 
     async def _look(self, name: str) -> None:
-        seat = self._conductor.scheduler.seats.get(name)
-        if seat is None or seat.phase is Phase.READY:
+        seat = self._conductor.scheduler.serves.get(name)
+        if seat is None or seat.phase is ServePhase.READY:
             self._wanted.discard(name)
             return
-        if seat.phase is not Phase.STOPPED or seat.parked or seat.held or not fits(seat):
+        if seat.phase is not ServePhase.STOPPED or seat.parked or seat.held or not fits(seat):
             return
-        if await self._is_there(seat.serve) and name in self._wanted and name in self._conductor.scheduler.seats:
+        if await self._is_there(seat.serve) and name in self._wanted and name in self._conductor.scheduler.serves:
             self._wanted.discard(name)
             self._conductor.preload(name)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.request.lease.eviction import fits
-from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.state import ServePhase, ServeState
 
 
 class Residency:
-    def __init__(self, seats: Mapping[str, Seat]) -> None:
+    def __init__(self, seats: Mapping[str, ServeState]) -> None:
         self._seats = seats
 
     def is_loaded(self, name: str) -> bool:
         seat = self._seats.get(name)
-        return seat is not None and seat.phase is Phase.READY
+        return seat is not None and seat.phase is ServePhase.READY
 
     def displaces(self, name: str) -> bool:
         """Whether another model would have to leave before this one can run."""
         seat = self._seats.get(name)
-        return seat is not None and seat.phase is Phase.STOPPED and not fits(seat)
+        return seat is not None and seat.phase is ServePhase.STOPPED and not fits(seat)
 
     def unavailable_reason(self, name: str, now: float) -> str:
         """Why a serve cannot take requests now: `does_not_start` or `draining`; empty: it can, once it is loaded."""
