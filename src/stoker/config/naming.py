@@ -15,8 +15,8 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES, UNKNOWN
 
 NO_CLASS = (
-    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find (docs/routing.md); "
-    "choose another name"
+    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find "
+    "(docs/how-it-works/routing.md); choose another name"
 )
 """The problem of a place that names it as a class."""
 

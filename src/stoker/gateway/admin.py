@@ -91,7 +91,7 @@ class Admin:
     # -- looking -----------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """The status document; docs/http.md has its fields."""
+        """The status document; docs/reference/http.md has its fields."""
         door = self.settings.front_door
         now = self._clock.now()
         kept = self._store.statistics()

@@ -93,7 +93,9 @@ def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
     said = cautions(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
-        return settings, Finding(part, Health.WARN, detail, "see docs/configuration.md", "stoker config check")
+        return settings, Finding(
+            part, Health.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
+        )
     return settings, Finding(part, Health.OK, f"{settings.source}, {len(settings.serves)} serves")
 
 

@@ -126,7 +126,9 @@ def _stale(place: Place, tier: Tier) -> list[str]:
 def _router(place: Place) -> RouterSettings:
     router = None if place.settings is None else place.settings.router
     if router is None:
-        raise UsageError("no tiers are configured here: add [[tier]] to the configuration, see docs/routing.md")
+        raise UsageError(
+            "no tiers are configured here: add [[tier]] to the configuration, see docs/guides/route-by-quality.md"
+        )
     return router
 
 

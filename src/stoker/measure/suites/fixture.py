@@ -63,7 +63,7 @@ def every() -> list[Fixture]:
 
 
 def wording(model: str) -> str:
-    """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
+    """For a model, by that part of its fingerprint. The demo models know few (docs/reference/demo-models.md)."""
     return TINY if model in questions.TINY else ASSISTANT
 
 

@@ -60,7 +60,7 @@ class Usage(_Record, frozen=True):
 
 
 class Answer(_Record, frozen=True):
-    """One reply. `docs/testing.md` says what each field means."""
+    """One reply. `docs/reference/testing-kit.md` says what each field means."""
 
     blocks: tuple[Block, ...]
     stop: Stop | None = None
