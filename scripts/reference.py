@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.config.explain import schema
-from stoker.measure.preflight.table import GATES
+from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -79,7 +79,7 @@ def default_of(node: dict[str, Any]) -> str:
 
 def gates(_: str) -> str:
     rows = ["| gate | proves | cannot see |", "|---|---|---|"]
-    return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in GATES)])
+    return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in CHECKS)])
 
 
 TABLES: dict[str, Callable[[str], str]] = {

@@ -23,7 +23,7 @@ from stoker.cli.console import transfer
 from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.rehydrate import copying, http_download
-from stoker.fleet.rehydrate.copying import Unwritten
+from stoker.fleet.rehydrate.copying import DraftUnwritable
 from stoker.fleet.stage.stager import Moved
 
 Captured = pytest.CaptureFixture[str]
@@ -39,7 +39,7 @@ def digest(content: bytes) -> str:
 def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often this process, which is pytest's, should have stepped aside; no proxy, no pauses."""
     asked: list[int] = []
-    monkeypatch.setattr("stoker.fleet.stage.priority.step_aside", lambda: asked.append(1))
+    monkeypatch.setattr("stoker.fleet.stage.priority.lower_priority", lambda: asked.append(1))
     monkeypatch.setattr(http_download, "PAUSE", 0.0)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
@@ -291,7 +291,7 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     def full(write: object, piece: bytes) -> None:
-        raise Unwritten(OSError(28, "No space left on device"))
+        raise DraftUnwritable(OSError(28, "No space left on device"))
 
     monkeypatch.setattr(copying, "write_all", full)
     assert document(capsys, ["stage", str(source / "m.gguf")], 1)["error"]["code"] == "disk_full"

@@ -27,7 +27,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
-from stoker.testing.client import compose
+from stoker.testing.client import compose_request
 
 DAY = 86_400.0
 CHAT = frozenset((Dialect.CHAT,))
@@ -140,8 +140,8 @@ async def test_an_answer_that_the_client_has_is_graded_and_the_grade_is_kept_wit
         assert (status["graded"], status["passed"], status["dropped"]) == (1, 1, {})
         assert status["spent_today"] == pytest.approx(0.0012)
         decision = await stage.sealed()
-        assert it.shadow.told(decision.id) == "pass by judge dear"
-        assert it.shadow.told("another") == ""
+        assert it.shadow.grade_of(decision.id) == "pass by judge dear"
+        assert it.shadow.grade_of("another") == ""
         await stage.until((it.state / "live.json").exists, "it is written")
 
 
@@ -308,7 +308,7 @@ async def test_counting_tokens_is_no_answer_to_grade(stage: Stage) -> None:
         await it.load()
         client = await stage.client()
         document = {"model": "auto:chat", "messages": [{"role": "user", "content": "hi"}]}
-        await client.send(compose("POST", "/v1/messages/count_tokens", document))
+        await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
         (await stage.asked()).reply({"input_tokens": 12})
         assert (await client.reply()).json() == {"input_tokens": 12}
         assert (it.counts.graded, it.counts.ungraded) == ({}, {})

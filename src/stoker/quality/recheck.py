@@ -30,7 +30,7 @@ FingerprintKey = tuple[str, str]
 """Identity and execution of a fingerprint."""
 
 
-class RunningServe(NamedTuple):
+class VerifiedServe(NamedTuple):
     """A serve that can be asked."""
 
     serve: Serve
@@ -56,9 +56,9 @@ class Rechecks:
 
     def __init__(
         self,
-        find: Callable[[str], RunningServe | None],
+        find: Callable[[str], VerifiedServe | None],
         prove: Prove,
-        on_checked: Callable[[RunningServe, PendingRecheck, Rounds], Awaitable[bool]],
+        on_checked: Callable[[VerifiedServe, PendingRecheck, Rounds], Awaitable[bool]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
@@ -123,7 +123,7 @@ class Rechecks:
     def _cool_down(self, name: str, pending: PendingRecheck) -> None:
         self._cooling |= dict.fromkeys(((name, key) for key in pending.keys), self._now() + RECHECK_COOLDOWN)
 
-    async def _check(self, running: RunningServe, pending: PendingRecheck) -> None:
+    async def _check(self, running: VerifiedServe, pending: PendingRecheck) -> None:
         name = running.serve.name
         pending.tries += 1
         rounds: Rounds = [[Finding("preflight", Outcome.INTERRUPTED)]]
@@ -161,20 +161,20 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     A cancel breaks it off, as the end of the serve does: the findings then say `interrupted`.
     """
     await asyncio.to_thread(_load)
-    from stoker.measure.preflight.run import Options, preflight
+    from stoker.measure.preflight.run import PreflightOptions, run_preflight
     from stoker.measure.preflight.table import NAMES
 
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
     asked = [name for name in NAMES if name not in LEFT_OUT]
-    options = Options(asked, needle, context, _wording(serve, target), at_once=1)
+    options = PreflightOptions(asked, needle, context, _wording(serve, target), concurrency=1)
     where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
-    first = (await preflight(subject, target, options)).findings
+    first = (await run_preflight(subject, target, options)).findings
     failed = failures(first)
     if not failed or any(one.outcome is Outcome.INTERRUPTED for one in first):
         return [first]
-    return [first, (await preflight(subject, target, options._replace(only=failed, seed=2))).findings]
+    return [first, (await run_preflight(subject, target, options._replace(only=failed, seed=2))).findings]
 
 
 def _wording(serve: Serve, target: Target) -> str:

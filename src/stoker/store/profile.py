@@ -25,7 +25,7 @@ Rows = dict[tuple[str, str], Row]
 """By tier and class."""
 
 
-class Document(msgspec.Struct, forbid_unknown_fields=True):
+class ProfileDocument(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     rows: list[Row]
 
@@ -60,7 +60,7 @@ def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take r
 def parse(body: bytes, shown: str) -> Rows:
     """Raises ConfigError as `load` does."""
     try:
-        found = msgspec.json.decode(body, type=Document)
+        found = msgspec.json.decode(body, type=ProfileDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
         raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
@@ -101,7 +101,7 @@ def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], class
 def encode(rows: Iterable[Row]) -> bytes:
     """The same bytes for the same rows, in whatever order they come."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
-    return msgspec.json.format(msgspec.json.encode(Document(VERSION, ordered)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
 
 
 class ProfileFile:

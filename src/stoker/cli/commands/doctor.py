@@ -35,12 +35,12 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
 def examine(config: str | None) -> list[Finding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
     from stoker.cli.machine import checks, discover
-    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(config)
     engines = discover.engines()
-    findings = [checks.python(), *checks.platform(), checks.accelerators(machine(), host()), about]
+    findings = [checks.python(), *checks.platform(), checks.accelerators(machine(), host_memory()), about]
     if settings is None:
         from stoker.config.paths import default_state, default_vault
 

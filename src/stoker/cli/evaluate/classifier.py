@@ -13,10 +13,10 @@ from stoker.cli.console.failure import FAILED, Refused, UsageError
 from stoker.cli.console.place import Place, find_place
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.routing import ClassifierModelSettings
-    from stoker.measure.classifier.labelled_prompts import Score
-    from stoker.measure.classifier.proof import Kept, Proof
+    from stoker.measure.classifier.labelled_prompts import ClassifierScore
+    from stoker.measure.classifier.proof import ClassifierAnswers, ClassifierProof
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
@@ -50,7 +50,7 @@ def classifier(
         terminal.emit(_document(settings, proof, is_configured))
     else:
         _show(settings, proof, is_configured)
-    if proof.why:
+    if proof.rejection:
         raise typer.Exit(FAILED)
 
 
@@ -74,49 +74,49 @@ def _settings(place: Place, serve: str | None) -> ClassifierModelSettings:
     return configured
 
 
-def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool) -> Proof:
-    from stoker.cli.evaluate.running_serve import within
+def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool) -> ClassifierProof:
+    from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
     from stoker.measure.classifier import proof as proofs
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    known = within(place, name)
+    known = running_at(place, name)
     router = None if place.settings is None else place.settings.router
-    with sole(place.state, known.lock, f"a measurement of {name} as a classifier"):
+    with hold_measurement_lock(place.state, known.lock, f"a measurement of {name} as a classifier"):
         kept = _ask_all(known, proofs.path_of(place.state, name), fresh, quiet)
-    return proofs.weigh(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
+    return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
-def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
+def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
-    from stoker.cli.evaluate.interruptible import run
-    from stoker.cli.evaluate.progress import Bar
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
 
     serve = known.serve
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
-    head = proofs.mark(found)
+    head = proofs.header_of(found)
     if not head.identity:
         raise Refused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
-    kept = proofs.load(path)
-    goes_on = kept.head == head and not fresh
-    left = [row for row in held_out() if not goes_on or row.digest not in kept.said]
+    kept = proofs.load_answers(path)
+    goes_on = kept.header == head and not fresh
+    left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("ab" if goes_on else "wb") as file, Bar(quiet or not left) as bar:
-        file.write(b"\n" if goes_on else proofs.line(head))  # what was torn off ends here
+    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
+        file.write(b"\n" if goes_on else proofs.answers_line(head))  # what was torn off ends here
 
-        def keep(said: proofs.Said, done: int, spent: float) -> None:
-            file.write(proofs.line(said))
+        def keep(said: proofs.ClassifierAnswer, done: int, spent: float) -> None:
+            file.write(proofs.answers_line(said))
             file.flush()
             bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
 
-        run(_answers(known, left, keep))
-    return proofs.load(path)
+        run_interruptible(_answers(known, left, keep))
+    return proofs.load_answers(path)
 
 
-async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
+async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
     """Through the front door, in the very words in which the running Stoker asks. Raises Refused where it fails."""
     import secrets
     from functools import partial
@@ -124,7 +124,7 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
     from stoker.domain.errors import StokerError
     from stoker.exchange.formatter import Formatter
     from stoker.exchange.internal_client import InternalClient
-    from stoker.measure.classifier.proof import Said
+    from stoker.measure.classifier.proof import ClassifierAnswer
     from stoker.request.decide.companion import asked, said
     from stoker.request.relay.pool import Pool
     from stoker.request.translate.neutral.thinking import Signer
@@ -147,12 +147,12 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()
-            keep(Said(row.digest, word, round(now - start, 6)), done, now - began)
+            keep(ClassifierAnswer(row.digest, word, round(now - start, 6)), done, now - began)
     finally:
         pool.close()
 
 
-def _show(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) -> None:
+def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
     name = settings.serve
     late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
     unclear = f", {proof.unclear} of no class" if proof.unclear else ""
@@ -160,23 +160,23 @@ def _show(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) 
     cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
     head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALWAYS")
     terminal.table(head, cells, right=head[1:])
-    if proof.why:
-        terminal.say(f"off: {proof.why}")
+    if proof.rejection:
+        terminal.say(f"off: {proof.rejection}")
     elif is_configured:
         terminal.say(f"on: it is asked where the built-in classifier is less sure than {settings.below:g}")
     else:
         terminal.say(f'it may be on: [router.classifier] with serve = "{name}" turns it on')
 
 
-def _rows(proof: Proof) -> list[tuple[str, float | None, float | None, float | None]]:
+def _rows(proof: ClassifierProof) -> list[tuple[str, float | None, float | None, float | None]]:
     from stoker.domain.task import HIGH_RISK
 
-    scores: tuple[Score, Score, Score] = (proof.built_in, proof.beside, proof.alone)
+    scores: tuple[ClassifierScore, ClassifierScore, ClassifierScore] = (proof.built_in, proof.together, proof.alone)
     one, two, three = scores
     return [
         ("accuracy", one.accuracy, two.accuracy, three.accuracy),
         *((f"recall of {name}", one.recall(name), two.recall(name), three.recall(name)) for name in HIGH_RISK),
-        ("hard negatives taken for high-risk", one.alarms, two.alarms, three.alarms),
+        ("hard negatives taken for high-risk", one.false_alarms, two.false_alarms, three.false_alarms),
         ("cost of mistakes", one.cost, two.cost, three.cost),
     ]
 
@@ -185,16 +185,16 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def _document(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) -> dict[str, object]:
+def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
     from stoker.domain.task import HIGH_RISK
 
-    def told(seen: Score) -> dict[str, object]:
+    def told(seen: ClassifierScore) -> dict[str, object]:
         return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
-                "alarms": seen.alarms, "cost": seen.cost}  # fmt: skip
+                "alarms": seen.false_alarms, "cost": seen.cost}  # fmt: skip
 
     return {
         "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
         "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
-        "beside": told(proof.beside), "alone": told(proof.alone), "on": not proof.why and is_configured,
-        "why": proof.why or ("" if is_configured else "[router.classifier] names another serve, or none"),
+        "beside": told(proof.together), "alone": told(proof.alone), "on": not proof.rejection and is_configured,
+        "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve, or none"),
     }  # fmt: skip

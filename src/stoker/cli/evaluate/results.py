@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.run import Number, Run
-    from stoker.measure.comparison.runs import Comparison, Row
+    from stoker.measure.comparison.runs import ComparedNumber, RunComparison
     from stoker.measure.statistics.stats import Interval
-    from stoker.store.results import Entry, Results
+    from stoker.store.results import ResultEntry, Results
 
 _E = TypeVar("_E", bound=StrEnum)
 app = typer.Typer(help="Results of measurements: list, show, compare.", no_args_is_help=True)
@@ -87,7 +87,7 @@ def list_(
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: ResultEntry) -> tuple[str, ...]:
     return (
         entry.id,
         figures.moment(entry.at),
@@ -146,33 +146,36 @@ def compare(
 ) -> None:
     """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
     differs is named."""
-    from stoker.measure.comparison.runs import chief
-    from stoker.measure.comparison.runs import compare as compared
+    from stoker.measure.comparison.runs import compare_runs as compared
+    from stoker.measure.comparison.runs import most_important
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:
         raise UsageError(f"{first.id} is a {first.kind} and {second.id} a {second.kind}: name two of one kind")
     found = compared(first, second)
-    matters = chief(found.rows, first.kind)
+    matters = most_important(found.rows, first.kind)
     if json:
         rows = [
-            row._asdict() | {"is_apart": row.is_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
+            row._asdict()
+            | {"is_apart": row.spreads_are_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
             for row in found.rows
         ]
-        terminal.emit({"before": first.id, "after": second.id, "different": found.difference._asdict(), "rows": rows})
+        terminal.emit(
+            {"before": first.id, "after": second.id, "different": found.fingerprint_difference._asdict(), "rows": rows}
+        )
         return
     _side_by_side(first, second, found, found.rows if all_ else matters)
 
 
-def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row]) -> None:
+def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
-    if found.difference.identity:
+    if found.fingerprint_difference.identity:
         terminal.note("these are two different models: no regression of one can be read from this")
-    for word, lines in zip(("identity", "not known", "execution"), found.difference, strict=True):
+    for word, lines in zip(("identity", "not known", "execution"), found.fingerprint_difference, strict=True):
         for line in lines:
             terminal.say(f"{word:<10} {line}")
-    if any(found.difference):
+    if any(found.fingerprint_difference):
         terminal.say()
     columns = ("NUMBER", "UNIT", "BEFORE", "AFTER", "DIFFERENCE", "RATIO", "SPREAD BEFORE", "SPREAD AFTER", "")
     terminal.table(columns, [_cells(row) for row in rows], right=columns[2:6])
@@ -180,7 +183,7 @@ def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row
         terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ComparedNumber) -> tuple[str, ...]:
     return (
         row.name,
         row.unit,
@@ -190,7 +193,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         figures.UNKNOWN if row.ratio is None else f"{row.ratio:.2f}x",
         _spread(row.spread_before),
         _spread(row.spread_after),
-        "apart" if row.is_apart else "",
+        "apart" if row.spreads_are_apart else "",
     )
 
 

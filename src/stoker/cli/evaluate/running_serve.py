@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
 from stoker.cli.console.place import Place, find_place
-from stoker.cli.evaluate.front_door_key import KEY, admission
+from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
-from stoker.measure.requests.endpoint import Server
+from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, Status
@@ -24,11 +24,11 @@ _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RunningServe:
     """One serve of a running Stoker."""
 
     place: Place
-    now: ServeStatus
+    status: ServeStatus
     """As it was when it was found."""
     serve: Serve
     target: Target
@@ -42,7 +42,7 @@ class Known:
     @property
     def lock(self) -> str:
         """What two measurements may not share."""
-        return self.now.slot or self.now.name
+        return self.status.slot or self.status.name
 
     def engine(self) -> str | None:
         """`process 812`; empty: none runs; None: nobody answers now."""
@@ -58,15 +58,15 @@ class Known:
         return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
 
 
-def find(name: str | None, config: str | None, state: str | None) -> Known:
+def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
     """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
     try:
-        return within(find_place(config, state), name)
+        return running_at(find_place(config, state), name)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
 
-def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
+def running_at(place: Place, name: str | None, key_env: str | None = None) -> RunningServe:
     """A serve that runs here; without a name the only one that does and speaks chat.
 
     Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
@@ -76,28 +76,29 @@ def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
         status = control.status()
     now = _chosen(name, status)
     if now.state not in _UP:
+        start = command_for("serves up", now.name, place)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
-            f"serve '{now.name}' is not running ({now.state}){why}; start it: {typed('serves up', now.name, place)}",
+            f"serve '{now.name}' is not running ({now.state}){why}; start it: {start}",
             code="not_up",
         )
-    serve, door = configured(place, now), status.frontdoor
-    key = admission(place, door, serve, key_env)
+    serve, door = configured_serve(place, now), status.frontdoor
+    key = front_door_key(place, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
-    server = Server("front-door", target)
+    server = MeasuredEndpoint("front-door", target)
     mark = _fingerprint(place.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
-    return Known(place, now, serve, target, subject)
+    return RunningServe(place, now, serve, target, subject)
 
 
-def typed(command: str, name: str, place: Place) -> str:
+def command_for(command: str, name: str, place: Place) -> str:
     """`stoker COMMAND NAME`, exactly as it has to be typed here."""
     source = place.settings.source if place.settings is not None else ""
     where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(place.state))}"
     return f"stoker {command} {shlex.quote(name)}{where}"
 
 
-def configured(place: Place, now: ServeStatus) -> Serve:
+def configured_serve(place: Place, now: ServeStatus) -> Serve:
     """From the configuration; without one (the demo), what the running Stoker tells."""
     if place.settings is not None:
         return place.serve(now.name)
