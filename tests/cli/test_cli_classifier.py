@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
-from stoker.cli.console.failure import Refused
+from stoker.cli.console.errors import Refused
 from stoker.cli.evaluate import classifier
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError

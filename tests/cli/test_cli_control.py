@@ -11,7 +11,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.console import control as control_module
 from stoker.cli.console.control import Control
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, Refused, Unreadable
 from stoker.domain.decision import Decision
 
 

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_place
 from stoker.cli.evaluate import context
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.main import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from stoker.cli.commands import init, starter
+from stoker.cli.commands import init, init_config
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Engine, Gpu, Model
 from stoker.cli.main import run
@@ -33,17 +33,17 @@ def model(path: str | Path, size: int = 100) -> Model:
 @pytest.mark.parametrize(
     "found",
     [
-        starter.Found([], [], [], Path("/v")),
-        starter.Found([], [model("/m/a.gguf"), model("/n/a.gguf"), model("/o/a-q8_0.gguf")], [], Path("/v")),
-        starter.Found([H200, Gpu(1, "U\n[x]", 'odd "name"\n#', None, "amd")], [model("/v/b.gguf")] * 3, [], Path("/v")),
-        starter.Found([], [model('/m/qu"o\\te é 模型.gguf'), model("/m/auto.gguf"), model("/_.gguf")], [], Path('/"v')),
-        starter.Found([H200], [model("/m/a.gguf")], [Engine("vllm", "/usr/bin/vllm")], Path("/v")),
+        init_config.Found([], [], [], Path("/v")),
+        init_config.Found([], [model("/m/a.gguf"), model("/n/a.gguf"), model("/o/a-q8_0.gguf")], [], Path("/v")),
+        init_config.Found([H200, Gpu(1, "U\n[x]", 'odd "name"\n#', None, "amd")], [model("/v/b.gguf")] * 3, [], Path("/v")),
+        init_config.Found([], [model('/m/qu"o\\te é 模型.gguf'), model("/m/auto.gguf"), model("/_.gguf")], [], Path('/"v')),
+        init_config.Found([H200], [model("/m/a.gguf")], [Engine("vllm", "/usr/bin/vllm")], Path("/v")),
     ],
     ids=["nothing", "same names", "two gpus", "hostile names", "another engine"],
 )  # fmt: skip
-def test_every_file_that_is_written_is_accepted(found: starter.Found, tmp_path: Path) -> None:
+def test_every_file_that_is_written_is_accepted(found: init_config.Found, tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
-    path.write_text(starter.starter(found, 8123), encoding="utf-8")
+    path.write_text(init_config.starter(found, 8123), encoding="utf-8")
     settings = load(path)
     assert settings.front_door.port == 8123
     assert len(settings.serves) == len(found.models)

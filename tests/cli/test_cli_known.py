@@ -10,8 +10,8 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status, status
 
 from stoker.cli.console.answers import FrontDoorStatus, Status
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Place
 from stoker.cli.evaluate import running_serve
 from stoker.cli.evaluate.front_door_key import admission
 from stoker.cli.main import run

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
-from stoker.cli.console.place import find_place
+from stoker.cli.console.installation import find_place
 from stoker.cli.evaluate import slot_takeover, sweep_variant
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.evaluate.sweep_variant import Load

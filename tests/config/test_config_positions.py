@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.config.positions import Path, locate
+from stoker.config.line_numbers import Path, locate
 
 CORNERS = '''# comment with [brackets] and = signs
 top = 1   # "quotes" in a comment

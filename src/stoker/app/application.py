@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
-from stoker.config.caution import secrets_of
+from stoker.config.warnings import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError

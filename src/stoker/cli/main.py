@@ -29,8 +29,8 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, exit_code
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.installation import find_place
 from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
 

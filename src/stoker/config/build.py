@@ -7,18 +7,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from stoker.config.checks import split_status
 from stoker.config.document import Document
-from stoker.config.fields import SCOPES
-from stoker.config.gates import build_aliases, build_gates, task_names
-from stoker.config.inherit import Entry
-from stoker.config.media import build_media
+from stoker.config.inheritance import Entry
+from stoker.config.line_numbers import Path as KeyPath
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
-from stoker.config.positions import Path as KeyPath
-from stoker.config.router import build_router
-from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.secrets import key_weakness, read_secret
-from stoker.config.translation import build_translation
+from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
+from stoker.config.tables.gates import build_aliases, build_gates, task_names
+from stoker.config.tables.media import build_media
+from stoker.config.tables.router import build_router
+from stoker.config.tables.translation import build_translation
+from stoker.config.tables.value_checks import split_status
+from stoker.config.tables.value_types import SCOPES
 from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect

@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any
 
-from stoker.config.positions import Path, locate
+from stoker.config.line_numbers import Path, locate
 from stoker.domain.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")

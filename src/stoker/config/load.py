@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from stoker.config.build import build, read_secrets
-from stoker.config.check import check
-from stoker.config.clouds import cloud_entries
+from stoker.config.cloud_tiers import cloud_entries
 from stoker.config.document import Document
-from stoker.config.inherit import inherit
+from stoker.config.inheritance import inherit
 from stoker.config.paths import default_config
-from stoker.config.rules import check_rules
+from stoker.config.rules.all_rules import check_rules
+from stoker.config.validation import check
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.cli.clients.shape import Block, Client, Format
+from stoker.cli.clients.client_types import Block, Client, Format
 from stoker.domain.dialect import Dialect
 
 OPENAI_PYTHON = Client(

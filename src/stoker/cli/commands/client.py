@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -18,7 +18,7 @@ _COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
 
 def client_names(incomplete: str) -> list[str]:
     """Names of clients that begin with `incomplete`."""
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients.all_clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(incomplete)]
 
@@ -62,8 +62,8 @@ def client(
 
     The recommended context leaves a quarter of the serve's for the reply (at most 32768 tokens), in steps of 1024.
     """
-    from stoker.cli.clients import facts, fill
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients import facts, render
+    from stoker.cli.clients.all_clients import CLIENTS
 
     if name is None:
         _list(json)
@@ -76,11 +76,11 @@ def client(
     root = given or facts.root_of(settings.front_door)
     told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
-    notes = [*facts.cautions(settings.front_door, root), fill.shortage(wanted, told)]
+    notes = [*facts.cautions(settings.front_door, root), render.shortage(wanted, told)]
     if json:
-        terminal.emit(fill.document(wanted, told) | {"cautions": [note for note in notes if note]})
+        terminal.emit(render.document(wanted, told) | {"cautions": [note for note in notes if note]})
         return
-    terminal.say(fill.text(wanted, told))
+    terminal.say(render.text(wanted, told))
     for note in notes:
         if note:
             terminal.note(f"stoker: {note}")
@@ -98,7 +98,7 @@ def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
 
 
 def _list(json: bool) -> None:
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients.all_clients import CLIENTS
 
     if json:
         terminal.emit([{"client": c.name, "title": c.title, "provider": c.provider, "dialect": c.dialect,
@@ -109,7 +109,7 @@ def _list(json: bool) -> None:
 
 def _settings(config: str | None) -> Settings:
     """The configuration's, else those of a demo that runs. Raises what `find_place` does, and NotRunning."""
-    from stoker.cli.console.place import find_place
+    from stoker.cli.console.installation import find_place
 
     place = find_place(config)
     if place.settings is not None:

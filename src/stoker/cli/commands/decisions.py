@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import NotRunning, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, Refused, UsageError
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
@@ -81,30 +81,30 @@ def _follow(place: Place, limit: int, json: bool) -> None:
     """One line each; with `json` a JSON document on one line each. Ctrl-C is how it ends."""
     import msgspec
 
-    from stoker.cli.commands import following
+    from stoker.cli.commands import decisions_follow
 
     def waits(why: str) -> None:
         terminal.note(f"stoker: {why}; waiting for it")
 
     try:
         with place.control() as control:
-            for decision in following.follow(control, limit, waits):
-                terminal.say(msgspec.json.encode(decision).decode() if json else following.line(decision))
+            for decision in decisions_follow.follow(control, limit, waits):
+                terminal.say(msgspec.json.encode(decision).decode() if json else decisions_follow.line(decision))
     except KeyboardInterrupt:
         return
 
 
 def _print_routes(place: Place, found: list[Decision], json: bool) -> None:
-    from stoker.cli.commands import routed
-    from stoker.cli.commands.graded import live_rows
+    from stoker.cli.commands import decisions_routes
+    from stoker.cli.commands.live_grades import live_rows
     from stoker.domain.spending import cloud_costs
 
     clouds = cloud_costs(None if place.settings is None else place.settings.router)
     live = list(live_rows(place).values())
     if json:
-        terminal.emit(routed.document(found, clouds, live))
+        terminal.emit(decisions_routes.document(found, clouds, live))
     else:
-        routed.show(found, clouds, live)
+        decisions_routes.show(found, clouds, live)
 
 
 def _print_trace(found: list[Decision]) -> None:
@@ -128,9 +128,9 @@ def explain(
     if json:
         terminal.emit(_document(found))
     else:
-        from stoker.cli.commands import story
+        from stoker.cli.commands import explain_text
 
-        terminal.say(story.tell(found))
+        terminal.say(explain_text.tell(found))
 
 
 def _recent(place: Place, limit: int) -> list[Decision]:

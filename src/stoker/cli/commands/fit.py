@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
 
 def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
     """The named serve, or every one that runs here, with its slot."""
-    from stoker.cli.console.place import find_place
+    from stoker.cli.console.installation import find_place
     from stoker.domain.serve import Driver
 
     try:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.starter import Found
+    from stoker.cli.commands.init_config import Found
     from stoker.cli.machine.discover import Model
 
 MOST_MODELS = 4
@@ -36,7 +36,7 @@ def init(
         )
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; create it, or choose another --path")
-    from stoker.cli.commands import starter
+    from stoker.cli.commands import init_config
     from stoker.cli.machine import discover
     from stoker.config.paths import default_vault
 
@@ -50,7 +50,7 @@ def init(
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
     chosen = choose(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
-    text = starter.starter(starter.Found(found.gpus, chosen, found.engines, vault, found.demo), port)
+    text = init_config.starter(init_config.Found(found.gpus, chosen, found.engines, vault, found.demo), port)
     path.write_text(text, encoding="utf-8")
     problems = _problems(path)
     where = path.absolute()
@@ -71,7 +71,7 @@ def init(
 
 def look(vault: Path) -> Found:
     """GPUs, models and engines of this machine; the shipped models where there is no other."""
-    from stoker.cli.commands.starter import Found
+    from stoker.cli.commands.init_config import Found
     from stoker.cli.machine import discover
 
     models = discover.models(discover.model_places(vault))

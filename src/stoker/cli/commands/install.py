@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
+from stoker.cli.console.errors import Refused, UsageError, unknown_serve
 
 if TYPE_CHECKING:
     import pwd

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.domain.tier import Row
@@ -30,7 +30,7 @@ _File = Annotated[
 @app.command()
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
-    from stoker.cli.commands.graded import live_rows
+    from stoker.cli.commands.live_grades import live_rows
     from stoker.measure.statistics.stats import wilson
     from stoker.request.decide.demotion import told
 
@@ -174,7 +174,7 @@ def _demoted(place: Place, rows: Rows) -> Demoted:
 
 def _stale(place: Place) -> dict[tuple[str, str], str] | None:
     """Why rows count no longer, as the running Stoker sees its models; None: none runs."""
-    from stoker.cli.console.failure import NotRunning
+    from stoker.cli.console.errors import NotRunning
 
     try:
         with place.control() as control:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import find_place
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control

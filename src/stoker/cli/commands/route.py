@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED
+from stoker.cli.console.installation import find_place
 
 
 def route(
@@ -40,7 +40,7 @@ def route(
     else:
         notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
         risk = ", high risk" if found["high_risk"] else ""
-        from stoker.cli.commands.story import BY
+        from stoker.cli.commands.explain_text import BY
 
         terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import experiment
+from stoker.cli.commands import serves_experiment
 from stoker.cli.commands.slot import known_name
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, Refused, unknown_serve
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
 app = typer.Typer(help="Serves: each one model, one way to run it.", no_args_is_help=True)
-app.command()(experiment.experiment)
+app.command()(serves_experiment.experiment)
 
 
 @app.command()
@@ -93,12 +93,12 @@ def up(
     json: options.Json = False,
 ) -> None:
     """Load NAME and wait until it is ready. Without NAME: whatever fits without throwing anybody out."""
-    from stoker.cli.console.bring import bring_up, should_be_up
+    from stoker.cli.console.loading import bring_up, should_be_up
 
     place = find_place(config, state)
     seconds = options.duration(drain_timeout, "--drain-timeout")
     if dry_run:
-        from stoker.cli.commands.plan import show_plan, switch_plan
+        from stoker.cli.commands.dry_run import show_plan, switch_plan
 
         show_plan(switch_plan(place, [name] if name else None, force, seconds), json)
         return
@@ -122,12 +122,12 @@ def down(
     json: options.Json = False,
 ) -> None:
     """Drain and stop NAME, or all. The next request for it starts it again."""
-    from stoker.cli.console.bring import bring_down
+    from stoker.cli.console.loading import bring_down
 
     place = find_place(config, state)
     seconds = options.duration(drain_timeout, "--drain-timeout")
     if dry_run:
-        from stoker.cli.commands.plan import down_plan, show_plan
+        from stoker.cli.commands.dry_run import down_plan, show_plan
 
         show_plan(down_plan(place, name, seconds), json)
         return
@@ -196,12 +196,12 @@ def logs(
     json: options.Json = False,
 ) -> None:
     """Print what the engine wrote. Works when nothing runs, too."""
-    from stoker.cli.commands import tail
+    from stoker.cli.commands import log_tail
 
     place = find_place(config, state)
     path = _log_of(place, name)
     try:
-        last, end = tail.last_lines(path, lines)
+        last, end = log_tail.last_lines(path, lines)
     except FileNotFoundError as error:
         if place.settings is not None and place.serve(name).base_url is not None:
             raise Refused(f"{name} runs by itself: its log is where its own server writes it", code="no_log") from error
@@ -219,7 +219,7 @@ def logs(
         terminal.say_log(line)
     if follow:
         try:
-            for text in tail.follow(path, end):
+            for text in log_tail.follow(path, end):
                 terminal.say_log(text, end="")
         except KeyboardInterrupt:
             return  # how one ends a log that is followed

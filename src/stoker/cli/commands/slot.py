@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError, unknown_serve
+from stoker.cli.console.installation import Place, find_place
 
 app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=True)
 
@@ -79,12 +79,12 @@ def switch(
     json: options.Json = False,
 ) -> None:
     """Make SERVE the resident of its slot. Returns when it is proved ready, or when the old one is back."""
-    from stoker.cli.console.bring import bring_up
+    from stoker.cli.console.loading import bring_up
 
     place = find_place(config, state)
     seconds = options.duration(drain_timeout, "--drain-timeout")
     if dry_run:
-        from stoker.cli.commands.plan import show_plan, switch_plan
+        from stoker.cli.commands.dry_run import show_plan, switch_plan
 
         show_plan(switch_plan(place, [serve], force, seconds), json)
         return

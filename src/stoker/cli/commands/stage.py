@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
+from stoker.cli.console.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
@@ -88,7 +88,7 @@ def stage(
     """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
     import asyncio
 
-    from stoker.cli.commands import staged
+    from stoker.cli.commands import stage_output
 
     if sum((source is not None, list_, remove is not None)) != 1:
         raise UsageError("say one of: what to stage (a SOURCE), --list, or --remove NAME")
@@ -96,7 +96,7 @@ def stage(
         raise UsageError("--force goes with --remove NAME only")
     ground = find_ground(config)
     if list_:
-        staged.show_list(ground.vault, ground.state, ground.serves, json)
+        stage_output.show_list(ground.vault, ground.state, ground.serves, json)
         return
     if remove is not None:
         _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
@@ -105,7 +105,7 @@ def stage(
     stager = _stager(ground, quota)
     if dry_run:
         plan = asyncio.run(stager.plan(order))
-        staged.show_plan(ground.vault, order, plan, json)
+        stage_output.show_plan(ground.vault, order, plan, json)
         _require(plan)
         return
     _stage(ground, stager, order, resume, json)
@@ -169,21 +169,21 @@ def _require(plan: Plan) -> None:
 def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
     import asyncio
 
-    from stoker.cli.commands import staged
-    from stoker.cli.console import transfer
-    from stoker.cli.console.bring import INTERRUPTED
+    from stoker.cli.commands import stage_output
+    from stoker.cli.console import download_progress
+    from stoker.cli.console.loading import INTERRUPTED
     from stoker.fleet.stage.priority import step_aside
     from stoker.fleet.stage.staging_area import Box
 
     step_aside()
     try:
-        with transfer.view(quiet=json) as view:
+        with download_progress.view(quiet=json) as view:
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
         kept = figures.size(Box(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
-    staged.show_staged(order, result, ground.serves, json)
+    stage_output.show_staged(order, result, ground.serves, json)
 
 
 def _again() -> str:

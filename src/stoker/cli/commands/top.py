@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_place
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:

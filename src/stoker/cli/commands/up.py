@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import demo
+from stoker.cli.commands import demo_screen
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
-from stoker.cli.console.place import cautions, demo_state, load_settings
+from stoker.cli.console.errors import Refused, UsageError, unknown_serve
+from stoker.cli.console.installation import cautions, demo_state, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -56,7 +56,7 @@ def up(
     require_port(settings)
     from stoker.app.application import run
 
-    announce = announcer(settings, demo.screen(settings)) if demo_ else terminal.say
+    announce = announcer(settings, demo_screen.screen(settings)) if demo_ else terminal.say
     raise typer.Exit(
         run(
             settings,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, NotRunning
+from stoker.cli.console.installation import find_place
 
 if TYPE_CHECKING:
     from stoker.cli.console.watched import Serve

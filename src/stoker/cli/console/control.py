@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.cli.console.answers import Reloaded, Status, Switched
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, Refused, Unreadable
 from stoker.domain.decision import Decision
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.cli.console.failure import Unreadable
+from stoker.cli.console.errors import Unreadable
 
 
 class Finding(msgspec.Struct, frozen=True):

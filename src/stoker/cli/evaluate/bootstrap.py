@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import Known

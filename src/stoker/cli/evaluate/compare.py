@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import NotRunning, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, Refused, UsageError
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import Known

@@ -7,12 +7,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import Scope
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Place
     from stoker.domain.serve import Serve
 
 KEY = "STOKER_KEY"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import Refused, UsageError
+from stoker.cli.console.installation import find_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

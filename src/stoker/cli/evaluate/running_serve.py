@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
+from stoker.cli.console.installation import Place, find_place
 from stoker.cli.evaluate.front_door_key import KEY, admission
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, Refused, Unreadable
 
 if TYPE_CHECKING:
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Place
     from stoker.domain.serve import Serve
 
 

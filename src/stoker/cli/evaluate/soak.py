@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.errors import FAILED, Refused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drift_alarm import feed
 from stoker.disk import atomic

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, Refused, UsageError
+from stoker.cli.console.installation import Place, find_place
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Place, find_place
 from stoker.cli.evaluate.running_serve import Known, within
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target

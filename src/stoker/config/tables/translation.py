@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.config.address import is_local
-from stoker.config.fields import (
+from stoker.config.local_address import is_local
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import (
     Count,
     DialectWord,
     LimitWord,
@@ -13,7 +14,6 @@ from stoker.config.fields import (
     ThinkingWord,
     ToolIdsWord,
 )
-from stoker.config.section import Section, setting
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
 

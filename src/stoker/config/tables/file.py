@@ -9,7 +9,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stoker.config.fields import (
+from stoker.config.tables.gates import AliasRow, GateTable
+from stoker.config.tables.media import MediaTable
+from stoker.config.tables.router import RouterTable, TierTable
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.translation import TranslationTable
+from stoker.config.tables.value_types import (
     Argument,
     AuthWord,
     AutoDuration,
@@ -45,11 +50,6 @@ from stoker.config.fields import (
     VariableName,
     WarmthWord,
 )
-from stoker.config.gates import AliasRow, GateTable
-from stoker.config.media import MediaTable
-from stoker.config.router import RouterTable, TierTable
-from stoker.config.section import Section, setting
-from stoker.config.translation import TranslationTable
 
 
 class KeyTable(Section):

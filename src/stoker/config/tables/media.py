@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from stoker.config.fields import HostPattern, Size, SomeDuration
-from stoker.config.section import Section, setting
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import HostPattern, Size, SomeDuration
 from stoker.domain.access import Media
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from stoker.config.caution import secret_variable, secret_words
-from stoker.config.caution import warnings as warnings  # the four questions are asked here
-from stoker.config.render import render
-from stoker.config.router import show_router, show_tier
-from stoker.config.schema import File
-from stoker.config.translation import show_translation
+from stoker.config.tables.file import File
+from stoker.config.tables.router import show_router, show_tier
+from stoker.config.tables.translation import show_translation
+from stoker.config.toml_writer import render
 from stoker.config.units import show_duration, show_size
+from stoker.config.warnings import secret_variable, secret_words
 from stoker.domain.access import Conversations, FrontDoor, Key, Media, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import demo
+from stoker.cli.commands import demo_screen
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -47,7 +47,7 @@ def experiment(
     """Run one serve from parameters. Until Ctrl-C; no configuration is read or changed."""
     serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()))
     if dry_run:
-        from stoker.cli.commands.plan import command_line
+        from stoker.cli.commands.dry_run import command_line
 
         started = command_line(serve)
         terminal.say(f"would listen on http://127.0.0.1:{port}/v1 and start:\n  {started}")
@@ -133,7 +133,7 @@ def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Setti
 
 def screen(settings: Settings) -> str:
     """Where it answers, and how it would be measured."""
-    serve, url = settings.serves[0], demo.base_url(settings)
+    serve, url = settings.serves[0], demo_screen.base_url(settings)
     name = shlex.quote(serve.served_name)
     return (
         f"\nexperiment '{serve.name}' answers at {url} as model '{serve.served_name}'\n"

@@ -8,11 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from stoker.config import later
-from stoker.config.checks import kind
 from stoker.config.document import Document
-from stoker.config.positions import Path
-from stoker.config.schema import File
+from stoker.config.line_numbers import Path
+from stoker.config.tables.file import File
+from stoker.config.tables.value_checks import kind
 from stoker.domain.nearest import did_you_mean
 
 
@@ -73,10 +72,7 @@ def _wants_list(path: Path, given: str) -> str:
 
 
 def _unknown(path: Path) -> str:
-    key, section = str(path[-1]), str(path[0]) if len(path) > 1 else ""
-    feature = later.KEYS.get((section, key))
-    if feature:
-        return f"not in this version: {feature}; take it out"
+    key = str(path[-1])
     known = keys_of(path[:-1])
     hint = did_you_mean(key, known)
     if not hint and key in _homes():

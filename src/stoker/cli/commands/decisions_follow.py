@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures
-from stoker.cli.console.failure import NotRunning, Unreadable
+from stoker.cli.console.errors import NotRunning, Unreadable
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:

@@ -32,6 +32,16 @@ def is_local(url: str) -> bool:
     return bool(host) and ("." not in host or host.endswith(_LOCAL_ENDINGS))  # 2
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def _address(host: str) -> IPv4Address | IPv6Address | None:
     """Also in the short forms that resolvers take: `127.1`, `0x7f000001`."""
     try:

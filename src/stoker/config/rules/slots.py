@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from stoker.config import checks
 from stoker.config.document import Document
-from stoker.config.inherit import Entry
-from stoker.config.schema import File, SlotTable
+from stoker.config.inheritance import Entry
+from stoker.config.tables import value_checks
+from stoker.config.tables.file import File, SlotTable
 from stoker.config.units import show_size
 from stoker.domain.nearest import did_you_mean
 
@@ -54,7 +54,7 @@ def _check_slots_exist(doc: Document, file: File, entries: list[Entry]) -> None:
 
 def _check_slot_name(doc: Document, name: str) -> None:
     try:
-        checks.name(name)
+        value_checks.name(name)
     except ValueError as error:
         doc.problem(("slots", name), str(error))
 

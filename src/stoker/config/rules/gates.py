@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stoker.config.document import Document
-from stoker.config.inherit import Entry
-from stoker.config.naming import NO_CLASS, auto_names, model_names
-from stoker.config.positions import Path
-from stoker.config.schema import File
+from stoker.config.inheritance import Entry
+from stoker.config.line_numbers import Path
+from stoker.config.rules.names import NO_CLASS, auto_names, model_names
+from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN

@@ -1,25 +1,16 @@
-"""What no single key can tell. Each rule is a question to the whole file; what it finds goes to the document.
-
-access     who gets in: host and keys                              (here)
-names      one namespace for serves, their names, and tiers         (naming)
-serves     what one serve must and must not have                   (serving)
-places     ports, slots and their budgets                          (placing)
-gates      aliases that move, and what they are held to            (gating)
-routing    tiers, classes, and what they name                      (routing)
-"""
+"""All rules about several keys at once, and those about the front door and its keys."""
 
 from __future__ import annotations
 
-import ipaddress
-
 from stoker.config.document import Document
-from stoker.config.gating import check_gates
-from stoker.config.inherit import Entry
-from stoker.config.naming import auto_names, check_names, model_names
-from stoker.config.placing import check_places
-from stoker.config.routing import check_routing
-from stoker.config.schema import File
-from stoker.config.serving import check_serves
+from stoker.config.inheritance import Entry
+from stoker.config.local_address import is_loopback
+from stoker.config.rules.gates import check_gates
+from stoker.config.rules.names import auto_names, check_names, model_names
+from stoker.config.rules.routing import check_routing
+from stoker.config.rules.serves import check_serves
+from stoker.config.rules.slots import check_places
+from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
 from stoker.request.accept.budget import least_for
 
@@ -33,16 +24,6 @@ def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
     check_places(doc, file, entries)
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _check_door(doc: Document, file: File) -> None:

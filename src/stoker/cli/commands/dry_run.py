@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures, terminal
-from stoker.cli.console.bring import should_be_up
-from stoker.cli.console.failure import NotRunning, Refused, unknown_serve
-from stoker.cli.console.place import Place
+from stoker.cli.console.errors import NotRunning, Refused, unknown_serve
+from stoker.cli.console.installation import Place
+from stoker.cli.console.loading import should_be_up
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, Status
@@ -81,7 +81,7 @@ def command_line(serve: Serve) -> str:
     as the start would, if something that it needs is not there.
     """
     from stoker.cli.machine.ports import free_port
-    from stoker.config.caution import secret_variable, secret_words
+    from stoker.config.warnings import secret_variable, secret_words
     from stoker.fleet.engines.launch import Place as Start
     from stoker.fleet.engines.plan import plan, problems
 
@@ -106,7 +106,7 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
     import asyncio
     import logging
 
-    from stoker.config.caution import secret_words
+    from stoker.config.warnings import secret_words
     from stoker.domain.errors import StartFailed
     from stoker.fleet.drivers.compose import ContainerDriver
     from stoker.fleet.process.keys import Keys

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.config.document import Document
-from stoker.config.positions import Path
-from stoker.config.schema import File, ServeTable
+from stoker.config.line_numbers import Path
+from stoker.config.tables.file import File, ServeTable
 from stoker.domain.nearest import did_you_mean
 
 _OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))

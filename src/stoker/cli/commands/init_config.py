@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.cli.commands.experiment import slug
+from stoker.cli.commands.serves_experiment import slug
 from stoker.cli.console.figures import size
 from stoker.cli.machine.discover import Engine, Gpu, Model
 

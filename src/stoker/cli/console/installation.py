@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError, unknown_serve
+from stoker.cli.console.errors import UsageError, unknown_serve
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def load_settings(config: str | None) -> Settings:
 
 def cautions(settings: Settings) -> list[str]:
     """What is allowed but hardly meant: one sentence each."""
-    from stoker.config.explain import warnings
+    from stoker.config.warnings import warnings
     from stoker.fleet.engines import plan
 
     found = warnings(settings) + undecidable(settings)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from stoker.config.fields import (
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import (
     BaseUrl,
     CloudDialectWord,
     Count,
@@ -19,7 +20,6 @@ from stoker.config.fields import (
     Text,
     VerifyWord,
 )
-from stoker.config.section import Section, setting
 from stoker.config.units import show_duration
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Serve

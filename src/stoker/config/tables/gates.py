@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from stoker.config.fields import AliasTarget, Duration, Name, SomeDuration
-from stoker.config.section import Section, setting
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import AliasTarget, Duration, Name, SomeDuration
 from stoker.domain.gate import Alias, Gate, condition
 from stoker.domain.routing import is_reserved
 

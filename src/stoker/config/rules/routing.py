@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stoker.config import checks
-from stoker.config.clouds import is_trusted
+from stoker.config.cloud_tiers import is_trusted
 from stoker.config.document import Document
-from stoker.config.inherit import Entry
-from stoker.config.naming import NO_CLASS
-from stoker.config.positions import Path
-from stoker.config.router import TierTable
-from stoker.config.schema import File
-from stoker.config.translation import build_translation
+from stoker.config.inheritance import Entry
+from stoker.config.line_numbers import Path
+from stoker.config.rules.names import NO_CLASS
+from stoker.config.tables import value_checks
+from stoker.config.tables.file import File
+from stoker.config.tables.router import TierTable
+from stoker.config.tables.translation import build_translation
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import ANY, listed
 from stoker.domain.task import CLASSES, UNKNOWN
@@ -147,7 +147,7 @@ def _check_class_name(doc: Document, name: str) -> None:
         doc.problem(("router", "class", name), NO_CLASS)
         return
     try:
-        checks.name(name)
+        value_checks.name(name)
     except ValueError as error:
         doc.problem(("router", "class", name), str(error))
 

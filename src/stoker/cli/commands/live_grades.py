@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.place import Place
+from stoker.cli.console.installation import Place
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.cli.clients.agents import AGENTS
+from stoker.cli.clients.client_types import Client
 from stoker.cli.clients.programs import PROGRAMS
-from stoker.cli.clients.shape import Client
 
 CLIENTS: dict[str, Client] = {client.name: client for client in (*AGENTS, *PROGRAMS)}

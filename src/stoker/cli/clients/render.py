@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from stoker.cli.clients.client_types import Block, Client, Format
 from stoker.cli.clients.facts import Facts
-from stoker.cli.clients.shape import Block, Client, Format
 
 _PLACE = re.compile(r"<(\w+)>")
 _CLAUDE_WINDOW, _CLAUDE_RESERVE = 200_000, 20_000

@@ -8,8 +8,8 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
-from stoker.config.rules import is_loopback
 from stoker.domain.access import Settings
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import typer
 
-from stoker.cli.console import figures, progress, terminal
+from stoker.cli.console import figures, load_progress, terminal
 from stoker.cli.console.answers import Status, Switched
 from stoker.cli.console.control import Control
-from stoker.cli.console.place import Place
+from stoker.cli.console.installation import Place
 from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Status as Standing
@@ -53,7 +53,7 @@ def bring_up(place: Place, names: list[str], force: bool, drain_timeout: float |
             return worker.switch(name, force, drain_timeout)
 
         try:
-            switched = progress.watch(control, name, work, quiet)
+            switched = load_progress.watch(control, name, work, quiet)
         except StokerError as error:
             outcome.fail(name, error, quiet)
             continue
@@ -82,7 +82,7 @@ def bring_down(place: Place, names: list[str], drain_timeout: float | None, quie
             return worker.unload(name, drain_timeout)
 
         try:
-            progress.watch(control, name, work, quiet)
+            load_progress.watch(control, name, work, quiet)
         except StokerError as error:
             outcome.fail(name, error, quiet)
             continue

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stoker.config.address import is_local
-from stoker.config.inherit import Entry
-from stoker.config.router import TierTable
-from stoker.config.schema import File, ServeTable
+from stoker.config.inheritance import Entry
+from stoker.config.local_address import is_local
+from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.router import TierTable
 
 ACTIVE = 64
 """Requests in flight: a cloud runs many at once, and says itself when it has enough (429)."""

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from stoker.config.document import Document
-from stoker.config.inherit import Entry
+from stoker.config.inheritance import Entry
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.nearest import did_you_mean
 

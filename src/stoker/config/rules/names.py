@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from stoker.config.document import Document
-from stoker.config.inherit import Entry
-from stoker.config.positions import Path
-from stoker.config.router import TierTable
-from stoker.config.schema import File, ServeTable
+from stoker.config.inheritance import Entry
+from stoker.config.line_numbers import Path
+from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES, UNKNOWN
 
