@@ -23,7 +23,7 @@ SERVED = Decision(
 
 
 def test_the_story_tells_everything_in_order() -> None:
-    lines = [line.strip() for line in explain_text.tell(SERVED).splitlines()]
+    lines = [line.strip() for line in explain_text.describe(SERVED).splitlines()]
     assert lines[0] == "request req-1"
     assert lines[1].endswith("/v1/chat/completions (streamed)")
     assert lines[2:] == [
@@ -41,9 +41,11 @@ def test_the_story_tells_everything_in_order() -> None:
 
 
 def test_what_is_unknown_is_never_told_as_zero() -> None:
-    told = explain_text.tell(Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404))
+    told = explain_text.describe(
+        Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404)
+    )
     assert "tokens       none: no model server was asked" in told
-    called = explain_text.tell(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
+    called = explain_text.describe(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
     assert "tokens       unknown" in called
     assert "first token  unknown" in told
     assert "waited       not at all" in told

@@ -13,9 +13,9 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.commands import doctor_checks
-from stoker.cli.commands.doctor_checks import Finding, Health
+from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
 from stoker.cli.machine import discover
-from stoker.cli.machine.discover import Engine, Gpu
+from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key
 from stoker.domain.serve import Secret, Serve
@@ -31,7 +31,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
     monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
-    monkeypatch.setattr(discover, "engines", lambda: [Engine("llama.cpp, embedded", "a wheel")])
+    monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 
 
@@ -42,8 +42,8 @@ def plain(config: Path) -> Path:
     return config
 
 
-def findings(capsys: Captured) -> dict[str, Finding]:
-    return {f["part"]: Finding(**f) for f in json.loads(capsys.readouterr().out)}
+def findings(capsys: Captured) -> dict[str, DoctorFinding]:
+    return {f["part"]: DoctorFinding(**f) for f in json.loads(capsys.readouterr().out)}
 
 
 def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
@@ -111,18 +111,18 @@ def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
     with (tmp_path / "s" / "lock").open("w") as lock:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        assert doctor_checks.state_directory(tmp_path / "s", None).health is Health.OK
+        assert doctor_checks.state_directory(tmp_path / "s", None).health is DoctorHealth.OK
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = doctor_checks.state_directory(tmp_path / "s", None)
-    assert found.health is Health.WARN
+    assert found.health is DoctorHealth.WARN
     assert f"pid {os.getpid()}" in found.detail
 
 
 def test_who_can_reach_the_port_needs_a_key() -> None:
     key = Key("me", Secret("marker-secret", "env:X"))
     everybody = doctor_checks.access(FrontDoor(host="0.0.0.0", auth=False, keys=(key,)))
-    assert everybody.health is Health.WARN
-    assert doctor_checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is Health.OK
+    assert everybody.health is DoctorHealth.WARN
+    assert doctor_checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is DoctorHealth.OK
     assert "no key is needed" in doctor_checks.access(FrontDoor()).detail
     assert "marker-secret" not in repr(everybody)
 
@@ -130,15 +130,15 @@ def test_who_can_reach_the_port_needs_a_key() -> None:
 @pytest.mark.parametrize(
     ("serve", "engines", "health"),
     [
-        (Serve("a", embedded=True), [Engine("llama.cpp", "/x")], Health.FAIL),
-        (Serve("a", embedded=False), [Engine("llama.cpp, embedded", "x")], Health.FAIL),
-        (Serve("a"), [Engine("llama.cpp, embedded", "x")], Health.OK),
-        (Serve("a", cmd=("sh", "-c", "x")), [], Health.OK),
-        (Serve("a", engine="openai", cmd=("no-such-command-here",)), [], Health.FAIL),
-        (Serve("a", engine="openai", cmd=("{dir}/run",)), [], Health.OK),
+        (Serve("a", embedded=True), [InstalledEngine("llama.cpp", "/x")], DoctorHealth.FAIL),
+        (Serve("a", embedded=False), [InstalledEngine("llama.cpp, embedded", "x")], DoctorHealth.FAIL),
+        (Serve("a"), [InstalledEngine("llama.cpp, embedded", "x")], DoctorHealth.OK),
+        (Serve("a", cmd=("sh", "-c", "x")), [], DoctorHealth.OK),
+        (Serve("a", engine="openai", cmd=("no-such-command-here",)), [], DoctorHealth.FAIL),
+        (Serve("a", engine="openai", cmd=("{dir}/run",)), [], DoctorHealth.OK),
     ],
 )
-def test_each_serve_needs_its_engine(serve: Serve, engines: list[Engine], health: Health) -> None:
+def test_each_serve_needs_its_engine(serve: Serve, engines: list[InstalledEngine], health: DoctorHealth) -> None:
     assert doctor_checks.engines([serve], engines).health is health
 
 
@@ -152,7 +152,7 @@ def test_devices_are_numbers_or_ids(config: Path) -> None:
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = [0, "GPU-b"]'))
     settings = load(config)
     both = [Gpu(0, "GPU-a", "X", None, "nvidia"), Gpu(1, "GPU-b", "X", None, "nvidia")]
-    assert doctor_checks.devices(settings, both).health is Health.OK
+    assert doctor_checks.devices(settings, both).health is DoctorHealth.OK
     assert doctor_checks.devices(settings, both[:1]).detail.endswith("gpu0: GPU-b")
 
 
@@ -161,7 +161,7 @@ def test_little_room_warns_and_none_fails(tmp_path: Path, monkeypatch: pytest.Mo
     for free in (2**40, 2**30, 2**20):
         monkeypatch.setattr("shutil.disk_usage", lambda place, free=free: SimpleNamespace(free=free))
         health.append(doctor_checks.disk("disk", tmp_path / "not" / "there", "df").health)
-    assert health == [Health.OK, Health.WARN, Health.FAIL]
+    assert health == [DoctorHealth.OK, DoctorHealth.WARN, DoctorHealth.FAIL]
 
 
 def test_completion_is_only_reported(home: Path) -> None:
@@ -194,9 +194,9 @@ def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknow
     assert doctor_checks.accelerators(Machine(()), main).detail.startswith("none found")
     seen = doctor_checks.accelerators(Gpus({}), main)
     assert (seen.health, seen.detail) == (
-        Health.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
+        DoctorHealth.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
     )  # fmt: skip
-    assert doctor_checks.accelerators(Gpus(None), main).health is Health.WARN
+    assert doctor_checks.accelerators(Gpus(None), main).health is DoctorHealth.WARN
     assert "type this" in doctor_checks.accelerators(Gpus({}, ("type this",)), main).detail
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status, status, swap
 
 from stoker.cli.console import figures, load_progress, options, terminal
-from stoker.cli.console.answers import Status
+from stoker.cli.console.answers import StatusAnswer
 from stoker.cli.console.control import Control
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
@@ -153,24 +153,24 @@ def test_colours_only_where_they_are_wanted(
     assert ("\x1b[32m" in fake.written) is coloured
 
 
-def phase(*serves: dict[str, Any], **more: Any) -> load_progress.Phase:
+def phase(*serves: dict[str, Any], **more: Any) -> load_progress.LoadPhase:
     import msgspec
 
-    return load_progress.phase_of(msgspec.convert(status(*serves, **more), Status), "slow", waited=9.0)
+    return load_progress.phase_of(msgspec.convert(status(*serves, **more), StatusAnswer), "slow", waited=9.0)
 
 
 def test_the_phase_is_that_of_the_swap_that_the_serve_waits_for() -> None:
     fast, slow = serve_status("fast", "draining", in_flight=3), serve_status("slow")
     assert phase(fast, slow, swap=swap("draining", "slow", ["fast"])).words == "draining fast (3 in flight)"
     assert phase(fast, slow, swap=swap("starting", "slow", ["fast"])).words == "stopping fast"
-    assert phase(fast, slow, swap=swap("starting", "slow", [])) == load_progress.Phase("starting slow", 1.0, 4.0)
+    assert phase(fast, slow, swap=swap("starting", "slow", [])) == load_progress.LoadPhase("starting slow", 1.0, 4.0)
     assert phase(fast, slow, swap=swap("restoring", "fast", [])).words == "restoring fast"
     assert phase(fast, slow, swap=swap("stopping", None, ["fast"])).words == "stopping fast"
 
 
 def test_without_a_swap_the_phase_is_that_of_the_serve() -> None:
-    assert phase(serve_status("slow", "starting", slot=None)) == load_progress.Phase("starting slow", 9.0, 4.0)
-    assert phase(serve_status("slow")) == load_progress.Phase("asking", 9.0, None)
+    assert phase(serve_status("slow", "starting", slot=None)) == load_progress.LoadPhase("starting slow", 9.0, 4.0)
+    assert phase(serve_status("slow")) == load_progress.LoadPhase("asking", 9.0, None)
     assert phase(serve_status("fast")).words == "asking"
 
 

@@ -115,7 +115,7 @@ def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], s
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     from stoker.cli.console import load_progress
 
-    monkeypatch.setattr(load_progress, "POLL", 0.01)
+    monkeypatch.setattr(load_progress, "POLL_INTERVAL", 0.01)
 
 
 def test_up_leaves_a_ready_serve_alone(stoker: FakeStoker, capsys: Captured) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
-from stoker.cli.console.installation import find_place
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import slot_takeover, sweep_variant
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.evaluate.sweep_variant import Load
@@ -95,7 +95,7 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
 ) -> None:
     for verb in ("drain", "undrain", "unload", "switch"):
         stoker.answer(f"POST /admin/{verb}", {"serve": "x"})
-    place = find_place(None)
+    place = find_installation(None)
     found = slot_takeover.tenants(place, place.serve("slow"))
     assert found is not None
     assert "fast is stopped, and requests to fast, slow are refused (503)" in found.announcement()

@@ -99,7 +99,7 @@ from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
 from stoker.store.metrics import Metrics
 from stoker.store.overrides import Overrides
-from stoker.store.profile import Rows, rows_of, strangers
+from stoker.store.profile import Rows, configured_rows, unconfigured_rows
 from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
@@ -133,7 +133,7 @@ def run(
     """
     with contextlib.ExitStack() as held:
         try:
-            rows = rows_of(settings.router, settings.paths.state)
+            rows = configured_rows(settings.router, settings.paths.state)
             state = StateDir(Path(settings.paths.state))
             state.lock()
             held.callback(state.close)
@@ -442,7 +442,7 @@ class Application:
             self.measured.begin(None)
             self._collaborators(settings, None)
             return None
-        for problem in strangers(rows, [tier.name for tier in router.tiers], router.known):
+        for problem in unconfigured_rows(rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
         self.evidence.on_measured(rows)
         if routing is None:
@@ -532,7 +532,7 @@ class Application:
         old = {serve.name: serve for serve in self.settings.serves}
         new = {serve.name: serve for serve in fresh.serves}
         problems = _fixed(self.settings, fresh)
-        rows = rows_of(fresh.router, fresh.paths.state)
+        rows = configured_rows(fresh.router, fresh.paths.state)
         allowed = self._allowed()
         self.conductor.reload(fresh.slots, placed(fresh))
         self.conversations.reload(fresh.conversations, fresh.serves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.config.inheritance import Entry
+from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_local
 from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
@@ -11,10 +11,12 @@ ACTIVE = 64
 """Requests in flight: a cloud runs many at once, and says itself when it has enough (429)."""
 
 
-def cloud_entries(file: File) -> list[Entry]:
+def cloud_entries(file: File) -> list[ServeEntry]:
     """One entry per [[tier]] with a `base_url` and without a `serve`, in the file's order."""
     return [
-        Entry(index, _table(tier), (index,), section="tier") for index, tier in enumerate(file.tier) if is_cloud(tier)
+        ServeEntry(index, _table(tier), (index,), section="tier")
+        for index, tier in enumerate(file.tier)
+        if is_cloud(tier)
     ]
 
 

@@ -14,7 +14,7 @@ from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.translation import show_translation
 from stoker.config.toml_writer import render
 from stoker.config.units import show_duration, show_size
-from stoker.config.warnings import secret_variable, secret_words
+from stoker.config.warnings import is_secret_variable, secret_words
 from stoker.domain.access import Conversations, FrontDoor, Key, Media, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.serve import Driver, Serve, Slot, Status, SwapPolicy
@@ -241,7 +241,7 @@ def _ours(serve: Serve) -> dict[str, Any]:
         "source": serve.source,
         "sha256": dict(serve.sha256),
         "conflicts": list(serve.conflicts),
-        "env": {name: HIDDEN if secret_variable(name) else value for name, value in serve.env.items()},
+        "env": {name: HIDDEN if is_secret_variable(name) else value for name, value in serve.env.items()},
         "requires": {
             "files": list(serve.requires.files),
             "packages": dict(serve.requires.packages),

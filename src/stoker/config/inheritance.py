@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.config.document import Document
-from stoker.config.line_numbers import Path
+from stoker.config.document import ConfigDocument
+from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
 from stoker.domain.nearest import did_you_mean
 
@@ -17,7 +17,7 @@ _OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ServeEntry:
     """One [[serve]] with everything that it inherits, or the serve that a cloud tier is."""
 
     index: int
@@ -56,7 +56,7 @@ class Entry:
         own = table.model if self.driver == "compose" and "{model}" not in " ".join(table.up or ()) else None
         return table.served_name or own or self.name
 
-    def at(self, doc: Document, key: str) -> Path:
+    def at(self, doc: ConfigDocument, key: str) -> KeyPath:
         """Where `key` was given: here, or in the nearest parent that has it; else this serve itself."""
         for index in self.chain:
             path = (self.section, index, key)
@@ -64,16 +64,16 @@ class Entry:
                 return path
         return (self.section, self.index, key)
 
-    def gives(self, doc: Document, key: str) -> bool:
+    def gives(self, doc: ConfigDocument, key: str) -> bool:
         """Whether `key` was given, here or in a parent, and was right by itself."""
         return doc.holds(self.at(doc, key))
 
-    def lacks(self, doc: Document, key: str) -> bool:
+    def lacks(self, doc: ConfigDocument, key: str) -> bool:
         """Whether `key` was given nowhere. A wrong one is not lacking: it has been reported."""
         return self.is_whole and not self.gives(doc, key) and not doc.is_spoiled(self.at(doc, key))
 
 
-def inherit(doc: Document, file: File) -> list[Entry]:
+def inherit(doc: ConfigDocument, file: File) -> list[ServeEntry]:
     """One entry per [[serve]], in the file's order. Unknown parents and cycles become problems."""
     rows: dict[str, int] = {}
     for index, table in enumerate(file.serve):
@@ -86,11 +86,11 @@ def inherit(doc: Document, file: File) -> list[Entry]:
         merged: dict[str, Any] = {}
         for row in reversed(chain):
             _take(merged, doc.raw["serve"][row], own=row == index)
-        entries.append(Entry(index, ServeTable.model_validate(merged), chain, _is_whole(doc, file, chain)))
+        entries.append(ServeEntry(index, ServeTable.model_validate(merged), chain, _is_whole(doc, file, chain)))
     return entries
 
 
-def _chain(doc: Document, file: File, rows: dict[str, int], index: int, in_cycles: set[int]) -> tuple[int, ...]:
+def _chain(doc: ConfigDocument, file: File, rows: dict[str, int], index: int, in_cycles: set[int]) -> tuple[int, ...]:
     chain = [index]
     while parent := file.serve[chain[-1]].extends:
         path = ("serve", chain[-1], "extends")
@@ -108,7 +108,7 @@ def _chain(doc: Document, file: File, rows: dict[str, int], index: int, in_cycle
     return tuple(chain)
 
 
-def _is_whole(doc: Document, file: File, chain: tuple[int, ...]) -> bool:
+def _is_whole(doc: ConfigDocument, file: File, chain: tuple[int, ...]) -> bool:
     last = chain[-1]
     return file.serve[last].extends is None and not doc.is_spoiled(("serve", last, "extends"))
 

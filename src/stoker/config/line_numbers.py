@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Keys and list positions from the top: ("serve", 0, "aliases", 1)."""
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -13,7 +13,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
 
 
-def locate(text: str) -> dict[Path, int]:
+def locate(text: str) -> dict[KeyPath, int]:
     """Lines, counted from 1, of every table, key and list item of a text that tomllib has accepted.
 
     A table that is opened more than once keeps the line of its first mention. What the result is for
@@ -29,12 +29,12 @@ class _Scanner:
         self.text = text.replace("\r\n", "\n")
         self.at = 0
         self.line = 1
-        self.lines: dict[Path, int] = {}
-        self.rows: dict[Path, int] = {}
+        self.lines: dict[KeyPath, int] = {}
+        self.rows: dict[KeyPath, int] = {}
         """How many times each [[array of tables]] was opened, so far."""
 
-    def scan(self) -> dict[Path, int]:
-        table: Path = ()
+    def scan(self) -> dict[KeyPath, int]:
+        table: KeyPath = ()
         self.skip_blank()
         while self.at < len(self.text):
             if self.text[self.at] == "[":
@@ -44,13 +44,13 @@ class _Scanner:
             self.skip_blank()
         return self.lines
 
-    def header(self) -> Path:
+    def header(self) -> KeyPath:
         """`[a.b]` or `[[a.b]]`; returns where its keys belong."""
         rows = self.text.startswith("[[", self.at)
         self.move(2 if rows else 1)
         *parents, last = self.key()
         self.move(2 if rows else 1)
-        path: Path = ()
+        path: KeyPath = ()
         for name in parents:
             path = self.enter((*path, name))
         path = (*path, last)
@@ -61,12 +61,12 @@ class _Scanner:
         self.mark(path)
         return path
 
-    def enter(self, path: Path) -> Path:
+    def enter(self, path: KeyPath) -> KeyPath:
         """The table that `path` means now: the last row, where it is an array of tables."""
         self.mark(path)
         return (*path, self.rows[path] - 1) if path in self.rows else path
 
-    def pair(self, table: Path) -> None:
+    def pair(self, table: KeyPath) -> None:
         path = table
         for name in self.key():
             path = (*path, name)
@@ -92,7 +92,7 @@ class _Scanner:
                 return names
             self.move(1)
 
-    def value(self, path: Path) -> None:
+    def value(self, path: KeyPath) -> None:
         char = self.text[self.at]
         if char in "\"'":
             self.string()
@@ -105,7 +105,7 @@ class _Scanner:
             assert scalar is not None, f"no value at line {self.line}"
             self.move(len(scalar.group()))
 
-    def items(self, path: Path) -> None:
+    def items(self, path: KeyPath) -> None:
         self.move(1)
         index = 0
         while self.next_item("]"):
@@ -113,7 +113,7 @@ class _Scanner:
             self.value((*path, index))
             index += 1
 
-    def inline(self, path: Path) -> None:
+    def inline(self, path: KeyPath) -> None:
         self.move(1)
         while self.next_item("}"):
             self.pair(path)
@@ -158,7 +158,7 @@ class _Scanner:
         self.line += self.text.count("\n", self.at, self.at + count)
         self.at += count
 
-    def mark(self, path: Path) -> None:
+    def mark(self, path: KeyPath) -> None:
         self.lines.setdefault(path, self.line)
 
 

@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from stoker.config.document import Document
-from stoker.config.line_numbers import Path
+from stoker.config.document import ConfigDocument
+from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File
 from stoker.config.tables.value_checks import kind
 from stoker.domain.nearest import did_you_mean
 
 
-def check(doc: Document) -> File:
+def check(doc: ConfigDocument) -> File:
     """The file without its wrong values; each of those is in `doc.problems()`. Raises nothing."""
     while True:
         try:
@@ -28,15 +28,15 @@ def check(doc: Document) -> File:
                     doc.spoil(path)
 
 
-def _path(doc: Document, loc: tuple[int | str, ...]) -> Path:
+def _path(doc: ConfigDocument, loc: tuple[int | str, ...]) -> KeyPath:
     """`loc` without what pydantic adds behind the value's own place (`[key]`)."""
-    path: Path = loc
+    path: KeyPath = loc
     while not doc.holds(path):
         path = path[:-1]
     return path
 
 
-def _sentence(path: Path, finding: ErrorDetails) -> str:
+def _sentence(path: KeyPath, finding: ErrorDetails) -> str:
     """What is wrong. Never the value itself, but for the words of our own checks."""
     limits = finding.get("ctx", {})
     given = kind(finding["input"])
@@ -65,13 +65,13 @@ def _sentence(path: Path, finding: ErrorDetails) -> str:
             return f"is not accepted: {finding['msg']}"
 
 
-def _wants_list(path: Path, given: str) -> str:
+def _wants_list(path: KeyPath, given: str) -> str:
     if path in (("serve",), ("tier",)):
         return f"must be rows, not {given}: write [[{path[0]}]] with double brackets"
     return f"must be a list in brackets, not {given}"
 
 
-def _unknown(path: Path) -> str:
+def _unknown(path: KeyPath) -> str:
     key = str(path[-1])
     known = keys_of(path[:-1])
     hint = did_you_mean(key, known)
@@ -80,7 +80,7 @@ def _unknown(path: Path) -> str:
     return f"unknown key{hint or '; known here: ' + ', '.join(sorted(known))}"
 
 
-def keys_of(path: Path) -> list[str]:
+def keys_of(path: KeyPath) -> list[str]:
     """The keys that the table at `path` may have; empty where any name goes."""
     node = _schema()
     for part in path:

@@ -34,12 +34,12 @@ def warnings(settings: Settings) -> list[str]:
     return found
 
 
-def secret_variable(name: str) -> bool:
+def is_secret_variable(name: str) -> bool:
     """Whether an environment variable of this name mostly holds a secret."""
     return _SECRET_VARIABLE.search(name) is not None
 
 
-def secret_option(option: str) -> bool:
+def is_secret_option(option: str) -> bool:
     """Whether the value of this command line option is mostly a secret: `--api-key`, `--hf-token`."""
     return _SECRET_OPTION.fullmatch(option) is not None
 
@@ -52,7 +52,7 @@ def secret_words(words: Sequence[str]) -> dict[int, str]:
     found: dict[int, str] = {}
     for index, word in enumerate(words):
         option, has_value, value = word.partition("=")
-        if not secret_option(option):
+        if not is_secret_option(option):
             continue
         at = index if has_value else index + 1
         if at < len(words) and "{" not in (value if has_value else words[at]):
@@ -66,7 +66,7 @@ SHORTEST_SECRET = 8
 
 def secrets_of(serve: Serve) -> Iterator[str]:
     """Values in a serve's own settings that are secrets by their name: of its environment and its command lines."""
-    values = [value for name, value in serve.env.items() if secret_variable(name)]
+    values = [value for name, value in serve.env.items() if is_secret_variable(name)]
     for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
         values += [
             words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
@@ -129,7 +129,7 @@ def _serve(serve: Serve) -> Iterator[str]:
     if not is_loopback(serve.host):
         yield f"host {serve.host}: the engine can be reached from other machines, past the front door and its keys"
     for name in serve.env:
-        if secret_variable(name):
+        if is_secret_variable(name):
             yield f"env.{name} looks like a secret and stands in the file itself: keep the file at mode 0600"
     for words in (serve.cmd or (), serve.extra_args):
         for option in secret_words(words).values():

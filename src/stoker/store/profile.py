@@ -25,7 +25,7 @@ Rows = dict[tuple[str, str], Row]
 """By tier and class."""
 
 
-class Document(msgspec.Struct, forbid_unknown_fields=True):
+class ProfileDocument(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     rows: list[Row]
 
@@ -35,7 +35,7 @@ def path_of(router: RouterSettings, state: str | Path) -> Path:
     return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
 
 
-def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
+def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
     """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
     named has to be there, and whatever is there has to be readable.
     """
@@ -60,16 +60,16 @@ def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take r
 def parse(body: bytes, shown: str) -> Rows:
     """Raises ConfigError as `load` does."""
     try:
-        found = msgspec.json.decode(body, type=Document)
+        found = msgspec.json.decode(body, type=ProfileDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
         raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, shown)
+    return check_rows(found.rows, shown)
 
 
-def checked(listed: Iterable[Row], shown: str) -> Rows:
+def check_rows(listed: Iterable[Row], shown: str) -> Rows:
     """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
@@ -87,7 +87,9 @@ def _problem(row: Row, before: Rows) -> str:
     return "stands twice" if (row.tier, row.task_class) in before else ""
 
 
-def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]) -> list[str]:
+def unconfigured_rows(
+    rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]
+) -> list[str]:
     """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
     found = []
     for tier, task_class in rows:
@@ -101,7 +103,7 @@ def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], class
 def encode(rows: Iterable[Row]) -> bytes:
     """The same bytes for the same rows, in whatever order they come."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
-    return msgspec.json.format(msgspec.json.encode(Document(VERSION, ordered)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
 
 
 class ProfileFile:

@@ -35,7 +35,7 @@ _SHUT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FU
                    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR})  # fmt: skip
 
 
-class Entry(NamedTuple):
+class ResultEntry(NamedTuple):
     """A run as the index knows it."""
 
     id: str
@@ -96,7 +96,7 @@ class Results:
         outcome: Outcome | None = None,
         baselines: bool = False,
         limit: int = 100,
-    ) -> list[Entry]:
+    ) -> list[ResultEntry]:
         """Newest first. `since`: Unix time. `baselines`: only runs that were recorded as one."""
         where = {"kind = ?": kind, "serve = ?": serve, "at >= ?": since, "outcome = ?": outcome}
         chosen = {words: value for words, value in where.items() if value is not None}
@@ -240,9 +240,9 @@ def _enter(db: sqlite3.Connection, run: Run, stamp: int) -> None:
     )  # fmt: skip
 
 
-def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> Entry:
+def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> ResultEntry:
     run_id, kind, serve, at, seconds, outcome, identity, execution, baseline, findings, failed = row
-    return Entry(
+    return ResultEntry(
         run_id, Kind(kind), serve, at, seconds, Outcome(outcome), identity, execution, bool(baseline), findings, failed
     )
 

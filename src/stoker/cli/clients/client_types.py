@@ -14,7 +14,7 @@ from enum import StrEnum
 from stoker.domain.dialect import Dialect
 
 
-class Format(StrEnum):
+class BlockFormat(StrEnum):
     """How a block is written, and so how values are quoted in it."""
 
     SHELL = "shell"
@@ -27,10 +27,10 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class SettingsBlock:
     """One text to paste. `where`: a file's path, a page's place in menus; empty for a shell."""
 
-    format: Format
+    format: BlockFormat
     text: str
     where: str = ""
 
@@ -44,7 +44,7 @@ class Client:
     provider: str
     """What the client itself calls this kind of provider."""
     dialect: Dialect
-    blocks: tuple[Block, ...]
+    blocks: tuple[SettingsBlock, ...]
     tried: str = ""
     """The version that was run with exactly these blocks; empty: written from its documentation."""
     at_root: bool = False

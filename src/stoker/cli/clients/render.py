@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker.cli.clients.client_types import Block, Client, Format
-from stoker.cli.clients.facts import Facts
+from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
+from stoker.cli.clients.facts import ClientFacts
 
 _PLACE = re.compile(r"<(\w+)>")
 _CLAUDE_WINDOW, _CLAUDE_RESERVE = 200_000, 20_000
@@ -24,26 +24,26 @@ def _form(value: Any) -> str:
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
-QUOTE: Mapping[Format, Callable[[Any], str]] = {
-    Format.SHELL: lambda value: shlex.quote(str(value)),
-    Format.JSON: _json,
-    Format.YAML: _json,  # a JSON value is a YAML value
-    Format.TOML: _json,  # for texts, numbers and booleans; no block has another kind
-    Format.PYTHON: repr,
-    Format.FORM: _form,
+QUOTE: Mapping[BlockFormat, Callable[[Any], str]] = {
+    BlockFormat.SHELL: lambda value: shlex.quote(str(value)),
+    BlockFormat.JSON: _json,
+    BlockFormat.YAML: _json,  # a JSON value is a YAML value
+    BlockFormat.TOML: _json,  # for texts, numbers and booleans; no block has another kind
+    BlockFormat.PYTHON: repr,
+    BlockFormat.FORM: _form,
 }
 
 
-def blocks(client: Client, facts: Facts) -> list[Block]:
+def blocks(client: Client, facts: ClientFacts) -> list[SettingsBlock]:
     """The client's blocks, ready to paste; a block of which nothing is left is left out."""
     known = values(client, facts)
-    filled = [Block(block.format, _fill(block, known), block.where) for block in client.blocks]
+    filled = [SettingsBlock(block.format, _fill(block, known), block.where) for block in client.blocks]
     if not facts.key.is_needed:
         filled = _with_a_key_of_no_meaning(filled, facts.key.variable)
     return [block for block in filled if block.text]
 
 
-def _fill(block: Block, known: Mapping[str, Any]) -> str:
+def _fill(block: SettingsBlock, known: Mapping[str, Any]) -> str:
     quote = QUOTE[block.format]
     lines = []
     for line in block.text.strip("\n").splitlines():
@@ -53,29 +53,29 @@ def _fill(block: Block, known: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _with_a_key_of_no_meaning(filled: list[Block], variable: str) -> list[Block]:
+def _with_a_key_of_no_meaning(filled: list[SettingsBlock], variable: str) -> list[SettingsBlock]:
     """No key is asked for, but clients refuse to start without one."""
     line = f'export {variable}="${{{variable}:-none}}"'
     for place, block in enumerate(filled):
-        if block.format is Format.SHELL:
-            block = Block(block.format, f"{line}\n{block.text}".rstrip("\n"), block.where)
+        if block.format is BlockFormat.SHELL:
+            block = SettingsBlock(block.format, f"{line}\n{block.text}".rstrip("\n"), block.where)
             return [block, *filled[:place], *filled[place + 1 :]]
     return filled
 
 
-def model_for(client: Client, facts: Facts) -> str:
+def model_for(client: Client, facts: ClientFacts) -> str:
     """The id that this client is told."""
     if client.plain_names and "/" in facts.model:
         return facts.serve.name
     return facts.model
 
 
-def window(client: Client, facts: Facts) -> int | None:
+def window(client: Client, facts: ClientFacts) -> int | None:
     """What stands in the client's own setting for the size of a context."""
     return facts.ceiling if client.takes_reply_off else facts.client_context
 
 
-def values(client: Client, facts: Facts) -> dict[str, Any]:
+def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
     """Everything that a block may ask for; None where it is not known."""
     model = model_for(client, facts)
     temperature = facts.temperature(client.is_coding)
@@ -103,7 +103,7 @@ def values(client: Client, facts: Facts) -> dict[str, Any]:
     }
 
 
-def claude_percent(facts: Facts) -> int | None:
+def claude_percent(facts: ClientFacts) -> int | None:
     """CLAUDE_AUTOCOMPACT_PCT_OVERRIDE with which Claude Code makes room before the recommended context is full.
 
     It has no setting for the window itself below 100,000 tokens: it takes 200,000 for granted, less the reply (at most
@@ -116,7 +116,7 @@ def claude_percent(facts: Facts) -> int | None:
     return max(facts.client_context * 100 // room, 1) if facts.client_context < room - 13_000 else None
 
 
-def header(client: Client, facts: Facts) -> list[str]:
+def header(client: Client, facts: ClientFacts) -> list[str]:
     """The facts in words, one a line."""
     temperature = facts.temperature(client.is_coding)
     takes = ", ".join(facts.serve.modalities)
@@ -142,21 +142,21 @@ def _temperature(temperature: float | None, client: Client) -> str:
     return "the engine's own" if temperature is None else f"{temperature:g}"
 
 
-def _context(facts: Facts) -> str:
+def _context(facts: ClientFacts) -> str:
     if facts.ceiling is None:
         return "unknown: give the serve a `context`" if not facts.is_task else "unknown: give the tiers' serves one"
     whose = "the smallest ceiling of its tiers" if facts.is_task else "the serve's ceiling"
     return f"{facts.ceiling} tokens at most ({whose}); recommended for the client: {facts.client_context}"
 
 
-def _key(facts: Facts) -> str:
+def _key(facts: ClientFacts) -> str:
     if not facts.key.is_needed:
         return f"none is asked for; ${facts.key.variable} may be anything"
     source = f", which is {facts.key.source} of the configuration" if facts.key.source else ""
     return f"the value of ${facts.key.variable}{source}; export it first"
 
 
-def shortage(client: Client, facts: Facts) -> str | None:
+def shortage(client: Client, facts: ClientFacts) -> str | None:
     """A sentence where the client's own instructions do not leave room for work."""
     room = facts.client_context
     if client.own_prompt is None or room is None or room >= 2 * client.own_prompt:
@@ -168,7 +168,7 @@ def shortage(client: Client, facts: Facts) -> str | None:
     )
 
 
-def text(client: Client, facts: Facts) -> str:
+def text(client: Client, facts: ClientFacts) -> str:
     """Everything to read and to paste. Without files among its blocks, one that a shell can read as it is."""
     parts = ["\n".join(f"# {_printable(line)}" for line in header(client, facts))]
     for block in blocks(client, facts):
@@ -181,13 +181,13 @@ def _printable(line: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in line)
 
 
-def _title(block: Block) -> str:
-    if block.format is Format.SHELL:
+def _title(block: SettingsBlock) -> str:
+    if block.format is BlockFormat.SHELL:
         return f"In a shell{f' ({block.where})' if block.where else ''}:"
-    return f"{'Settings' if block.format is Format.FORM else 'File'} {block.where}:"
+    return f"{'Settings' if block.format is BlockFormat.FORM else 'File'} {block.where}:"
 
 
-def document(client: Client, facts: Facts) -> dict[str, Any]:
+def document(client: Client, facts: ClientFacts) -> dict[str, Any]:
     """The same for programs. No secret is in it: `key_variable` is a name."""
     return {
         "client": client.name,

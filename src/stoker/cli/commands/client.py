@@ -74,9 +74,9 @@ def client(
     settings = _settings(config)
     serve, asked, is_task = _model(settings, model)
     root = given or facts.root_of(settings.front_door)
-    told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
+    told = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
-    notes = [*facts.cautions(settings.front_door, root), render.shortage(wanted, told)]
+    notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, told)]
     if json:
         terminal.emit(render.document(wanted, told) | {"cautions": [note for note in notes if note]})
         return
@@ -91,10 +91,10 @@ def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
     from stoker.cli.clients import facts
 
     router = settings.router
-    if router is not None and wanted is not None and (found := facts.shared(router, settings.serves, wanted)):
+    if router is not None and wanted is not None and (found := facts.common_serve(router, settings.serves, wanted)):
         return found, wanted, True
     tasks = router.listed if router is not None else ()
-    return *facts.choose(settings.serves, wanted, settings.source or "the demo", tasks), False
+    return *facts.choose_serve(settings.serves, wanted, settings.source or "the demo", tasks), False
 
 
 def _list(json: bool) -> None:
@@ -109,12 +109,12 @@ def _list(json: bool) -> None:
 
 def _settings(config: str | None) -> Settings:
     """The configuration's, else those of a demo that runs. Raises what `find_place` does, and NotRunning."""
-    from stoker.cli.console.installation import find_place
+    from stoker.cli.console.installation import find_installation
 
-    place = find_place(config)
-    if place.settings is not None:
-        return place.settings
+    installation = find_installation(config)
+    if installation.settings is not None:
+        return installation.settings
     from stoker.config.demo import demo
 
-    with place.control() as control:
-        return demo(place.state, control.status().frontdoor.port)
+    with installation.control() as control:
+        return demo(installation.state, control.status().frontdoor.port)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.installation import cautions, load_settings
+from stoker.cli.console.installation import config_warnings, load_settings
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
@@ -16,19 +16,19 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem, with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
-    from stoker.store.profile import rows_of, strangers
+    from stoker.store.profile import configured_rows, unconfigured_rows
 
     try:
         settings = load_settings(config)
-        rows = rows_of(settings.router, settings.paths.state)
+        rows = configured_rows(settings.router, settings.paths.state)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = cautions(settings)
+    found = config_warnings(settings)
     if settings.router is not None:
-        found += strangers(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
+        found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return

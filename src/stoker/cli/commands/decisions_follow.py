@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures
-from stoker.cli.console.errors import NotRunning, Unreadable
+from stoker.cli.console.errors import NotRunning, UnreadableAnswer
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
     from stoker.domain.decision import Decision
 
-EVERY = 0.5
+POLL_INTERVAL = 0.5
 """Seconds between two looks."""
 WINDOW, WIDEST = 100, 10_000
 """Records that one look asks for, and those it asks for when more than that have come."""
@@ -30,18 +30,18 @@ def follow(
 ) -> Iterator[Decision]:
     """The newest `limit`, then each one as it comes, the oldest first; for ever.
 
-    Raises NotRunning and Unreadable only at the first look: a Stoker that is restarted later is waited for, and `waits`
-    is told so once.
+    Raises NotRunning and UnreadableAnswer only for the first request. If Stoker restarts later, this waits for it,
+    and calls `waits` once with the reason.
     """
     seen = control.decisions(limit)
     yield from reversed(seen)
     last = _mark(seen[0]) if seen else None
     is_gone = False
     while True:
-        pause(EVERY)
+        pause(POLL_INTERVAL)
         try:
             new = _since(control, last)
-        except (NotRunning, Unreadable) as error:
+        except (NotRunning, UnreadableAnswer) as error:
             if not is_gone:
                 waits(error.message)
             is_gone = True

@@ -13,14 +13,14 @@ from stoker.cli.console.errors import FAILED
 from stoker.domain.errors import ConfigError, StokerError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.doctor_checks import Finding
-    from stoker.cli.machine.discover import Engine
+    from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
 
 
 def doctor(config: options.Config = None, json: options.Json = False) -> None:
     """Check every part of this machine. Each finding has its fix and the next command; exit 1 if one fails."""
-    from stoker.cli.commands.doctor_checks import Health
+    from stoker.cli.commands.doctor_checks import DoctorHealth
 
     findings = examine(config)
     if json:
@@ -28,11 +28,11 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
     else:
         terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in findings])
         _advise(findings)
-    if any(finding.health is Health.FAIL for finding in findings):
+    if any(finding.health is DoctorHealth.FAIL for finding in findings):
         raise typer.Exit(FAILED)
 
 
-def examine(config: str | None) -> list[Finding]:
+def examine(config: str | None) -> list[DoctorFinding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
@@ -60,7 +60,7 @@ def examine(config: str | None) -> list[Finding]:
     ]
 
 
-def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
+def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[DoctorFinding]:
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
     from stoker.domain.serve import Driver
@@ -79,24 +79,28 @@ def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
     ]
 
 
-def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
-    from stoker.cli.commands.doctor_checks import Finding, Health
-    from stoker.cli.console.installation import cautions, load_settings
+def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
+    from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+    from stoker.cli.console.installation import config_warnings, load_settings
 
     part = "configuration"
     try:
         settings = load_settings(config)
     except ConfigError as error:
         if config is None and "no configuration file" in error.message:
-            found = Finding(part, Health.WARN, error.message, "write a first one", "stoker init")
+            found = DoctorFinding(part, DoctorHealth.WARN, error.message, "write a first one", "stoker init")
         else:
-            found = Finding(part, Health.FAIL, error.message, "mend each of these lines", "stoker config check")
+            found = DoctorFinding(
+                part, DoctorHealth.FAIL, error.message, "mend each of these lines", "stoker config check"
+            )
         return None, found
-    said = cautions(settings)
+    said = config_warnings(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
-        return settings, Finding(part, Health.WARN, detail, "see docs/configuration.md", "stoker config check")
-    return settings, Finding(part, Health.OK, f"{settings.source}, {len(settings.serves)} serves")
+        return settings, DoctorFinding(
+            part, DoctorHealth.WARN, detail, "see docs/configuration.md", "stoker config check"
+        )
+    return settings, DoctorFinding(part, DoctorHealth.OK, f"{settings.source}, {len(settings.serves)} serves")
 
 
 def _running(state: Path) -> int | None:
@@ -113,10 +117,10 @@ def _running(state: Path) -> int | None:
         return None  # nothing answers there: that is the finding
 
 
-def _advise(findings: list[Finding]) -> None:
-    from stoker.cli.commands.doctor_checks import Health
+def _advise(findings: list[DoctorFinding]) -> None:
+    from stoker.cli.commands.doctor_checks import DoctorHealth
 
-    wrong = [finding for finding in findings if finding.health is not Health.OK]
+    wrong = [finding for finding in findings if finding.health is not DoctorHealth.OK]
     for finding in wrong:
         terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
     if not wrong:

@@ -26,7 +26,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIGHT, _FULL = 5 * 2**30, 200 * 2**20
 
 
-class Health(StrEnum):
+class DoctorHealth(StrEnum):
     """Warn: it runs, but hardly as meant. Fail: it does not run."""
 
     OK = "ok"
@@ -35,62 +35,62 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One part. `fix` and `next` (a command) are given for everything that is not ok."""
 
     part: str
-    health: Health
+    health: DoctorHealth
     detail: str
     fix: str = ""
     next: str = ""
 
 
-def python() -> Finding:
+def python() -> DoctorFinding:
     """Interpreter and platform: Linux is what is tested."""
     version = ".".join(str(n) for n in sys.version_info[:3])
     system: str = sys.platform
     if system == "linux":
-        return Finding("python", Health.OK, f"Python {version} on Linux")
-    return Finding(
-        "python", Health.WARN, f"Python {version} on {system}: only Linux is tested",
+        return DoctorFinding("python", DoctorHealth.OK, f"Python {version} on Linux")
+    return DoctorFinding(
+        "python", DoctorHealth.WARN, f"Python {version} on {system}: only Linux is tested",
         "best effort here; run it on Linux, or in a Linux container", "stoker up --demo",
     )  # fmt: skip
 
 
-def platform() -> list[Finding]:
+def platform() -> list[DoctorFinding]:
     """What the program uses where the system has it: pidfd, unix sockets, uvloop."""
     findings = []
     if hasattr(os, "pidfd_open"):
-        findings.append(Finding("pidfd", Health.OK, "the end of a process is seen at once"))
+        findings.append(DoctorFinding("pidfd", DoctorHealth.OK, "the end of a process is seen at once"))
     else:
         findings.append(
-            Finding(
+            DoctorFinding(
                 "pidfd",
-                Health.WARN,
+                DoctorHealth.WARN,
                 "not available: the end of a process is found by looking for it",
                 "use Linux 5.3 or newer with Python 3.11 or newer",
                 "stoker doctor",
             )
         )
     if hasattr(socket, "AF_UNIX"):
-        findings.append(Finding("unix sockets", Health.OK, "commands can reach a running Stoker"))
+        findings.append(DoctorFinding("unix sockets", DoctorHealth.OK, "commands can reach a running Stoker"))
     else:
         findings.append(
-            Finding(
+            DoctorFinding(
                 "unix sockets",
-                Health.FAIL,
+                DoctorHealth.FAIL,
                 "not available: commands cannot reach a running Stoker",
                 "use Linux, or Windows Subsystem for Linux",
                 "stoker doctor",
             )
         )
     if discover.is_importable("uvloop"):
-        findings.append(Finding("uvloop", Health.OK, "importable"))
+        findings.append(DoctorFinding("uvloop", DoctorHealth.OK, "importable"))
     else:
         findings.append(
-            Finding(
+            DoctorFinding(
                 "uvloop",
-                Health.WARN,
+                DoctorHealth.WARN,
                 "not importable: the slower event loop of the standard library is used",
                 "install it",
                 "pip install uvloop",
@@ -99,28 +99,30 @@ def platform() -> list[Finding]:
     return findings
 
 
-def state_directory(state: Path, running: int | None) -> Finding:
+def state_directory(state: Path, running: int | None) -> DoctorFinding:
     """`running` is the pid of the Stoker that answers there."""
     part = "state directory"
     place = next((p for p in (state, *state.parents) if p.exists()), Path("/"))
     if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
-        return Finding(
-            part, Health.FAIL, f"{state}: this user cannot write to {place}",
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{state}: this user cannot write to {place}",
             "give it to this user, or set [paths] state elsewhere", f"sudo chown -R $(id -un) {place}",
         )  # fmt: skip
     if not state.exists():
-        return Finding(part, Health.OK, f"{state} (created by the first `stoker up`)")
+        return DoctorFinding(part, DoctorHealth.OK, f"{state} (created by the first `stoker up`)")
     if state.stat().st_mode & 0o022:
-        return Finding(part, Health.FAIL, f"{state}: other users can write to it", "close it", f"chmod 700 {state}")
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{state}: other users can write to it", "close it", f"chmod 700 {state}"
+        )
     if running is not None:
-        return Finding(part, Health.OK, f"{state}, locked by the running Stoker (pid {running})")
+        return DoctorFinding(part, DoctorHealth.OK, f"{state}, locked by the running Stoker (pid {running})")
     holder = _lock_holder(state / "lock")
     if holder is not None:
-        return Finding(
-            part, Health.WARN, f"{state}: locked by {holder}, which does not answer on its socket",
+        return DoctorFinding(
+            part, DoctorHealth.WARN, f"{state}: locked by {holder}, which does not answer on its socket",
             "wait a moment if it just started; else end it", "stoker serves status",
         )  # fmt: skip
-    return Finding(part, Health.OK, f"{state}, not locked")
+    return DoctorFinding(part, DoctorHealth.OK, f"{state}, not locked")
 
 
 def _lock_holder(lock: Path) -> str | None:
@@ -138,42 +140,44 @@ def _lock_holder(lock: Path) -> str | None:
     return None
 
 
-def port(front_door: FrontDoor, running: int | None) -> Finding:
+def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
     """Free, or ours."""
     from stoker.cli.machine import ports
 
     where = f"{front_door.host}:{front_door.port}"
     try:
         if ports.is_free(front_door.host, front_door.port):
-            return Finding("port", Health.OK, f"{where} is free")
+            return DoctorFinding("port", DoctorHealth.OK, f"{where} is free")
     except OSError as error:
-        return Finding(
-            "port", Health.FAIL, f"cannot listen on {where}: {error.strerror or error}",
+        return DoctorFinding(
+            "port", DoctorHealth.FAIL, f"cannot listen on {where}: {error.strerror or error}",
             "set [front_door] host and port to an address of this machine", "stoker config check",
         )  # fmt: skip
     if running is not None:
-        return Finding("port", Health.OK, f"{where} is held by the running Stoker (pid {running})")
-    return Finding(
-        "port", Health.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
+        return DoctorFinding("port", DoctorHealth.OK, f"{where} is held by the running Stoker (pid {running})")
+    return DoctorFinding(
+        "port", DoctorHealth.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
         "end that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
     )  # fmt: skip
 
 
-def access(front_door: FrontDoor) -> Finding:
+def access(front_door: FrontDoor) -> DoctorFinding:
     """Who may ask, against who can reach the port."""
     where = f"listens on {front_door.host}"
     if front_door.host in _LOOPBACK:
         keys = f"{len(front_door.keys)} keys" if front_door.keys and front_door.auth else "no key is needed"
-        return Finding("keys", Health.OK, f"{where}: only this machine reaches it; {keys}")
+        return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
     if front_door.auth and front_door.keys:
-        return Finding("keys", Health.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys")
-    return Finding(
-        "keys", Health.WARN, f"{where}: everybody who reaches the port may use and administer it",
+        return DoctorFinding(
+            "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
+        )
+    return DoctorFinding(
+        "keys", DoctorHealth.WARN, f"{where}: everybody who reaches the port may use and administer it",
         'add keys to [front_door] and remove auth = "none"', "stoker config check",
     )  # fmt: skip
 
 
-def engines(serves: Sequence[Serve], found: Sequence[discover.Engine]) -> Finding:
+def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) -> DoctorFinding:
     """llama.cpp where a serve needs it; the rest by name."""
     from stoker.domain.serve import Driver
 
@@ -185,8 +189,8 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.Engine]) -> Findin
         s.name for s in own if not ((on_path and s.embedded is not True) or (embedded and s.embedded is not False))
     ]
     if lacking:
-        return Finding(
-            "engines", Health.FAIL, f"found: {names}; no llama.cpp for {', '.join(lacking)}",
+        return DoctorFinding(
+            "engines", DoctorHealth.FAIL, f"found: {names}; no llama.cpp for {', '.join(lacking)}",
             "put llama-server on PATH, or install the embedded one", "pip install xllamacpp",
         )  # fmt: skip
     missing = [
@@ -195,55 +199,55 @@ def engines(serves: Sequence[Serve], found: Sequence[discover.Engine]) -> Findin
         if s.cmd and "{" not in s.cmd[0] and shutil.which(s.cmd[0], path=_search(s)) is None
     ]
     if missing:
-        return Finding(
-            "engines", Health.FAIL, f"found: {names}; no such command: {', '.join(missing)}",
+        return DoctorFinding(
+            "engines", DoctorHealth.FAIL, f"found: {names}; no such command: {', '.join(missing)}",
             "install it, or write its full path into cmd", "stoker config check",
         )  # fmt: skip
-    return Finding("engines", Health.OK, f"found: {names}")
+    return DoctorFinding("engines", DoctorHealth.OK, f"found: {names}")
 
 
 def _search(serve: Serve) -> str | None:
     return serve.env.get("PATH")
 
 
-def weights(serve: Serve) -> Finding:
+def weights(serve: Serve) -> DoctorFinding:
     """Of a llama.cpp serve: there, readable, and a GGUF file."""
     part, path = f"weights of {serve.name}", Path(serve.model)
     if not path.exists():
-        return Finding(
-            part, Health.FAIL, f"{path} is not there", "put the file there, or mend `model`", "stoker config show"
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{path} is not there", "put the file there, or mend `model`", "stoker config show"
         )
     if not os.access(path, os.R_OK) or path.is_dir():
         what = "is a directory" if path.is_dir() else "cannot be read by this user"
-        return Finding(part, Health.FAIL, f"{path} {what}", "name a readable GGUF file", f"ls -l {path}")
+        return DoctorFinding(part, DoctorHealth.FAIL, f"{path} {what}", "name a readable GGUF file", f"ls -l {path}")
     if not discover.has_magic(path):
-        return Finding(
-            part, Health.FAIL, f"{path} is no GGUF file (it does not begin with GGUF)",
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{path} is no GGUF file (it does not begin with GGUF)",
             "download it again; a pointer file or an error page is a usual cause", f"head -c 100 {path}",
         )  # fmt: skip
-    return Finding(part, Health.OK, f"{path}, {figures.size(path.stat().st_size)}")
+    return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
 
 
-def devices(settings: Settings, found: Sequence[discover.Gpu]) -> Finding:
+def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
     """Slots that name devices which are not there, and slots that nobody uses."""
     known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}
     seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found) or "no GPU"
     absent = [f"{slot.name}: {device}" for slot in settings.slots for device in slot.devices if device not in known]
     if absent:
-        return Finding(
-            "slots", Health.WARN, f"found {seen}; not found: {', '.join(absent)}",
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, f"found {seen}; not found: {', '.join(absent)}",
             "mend `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
         )  # fmt: skip
     unused = [slot.name for slot in settings.slots if all(serve.slot != slot.name for serve in settings.serves)]
     if unused and settings.serves:
-        return Finding(
-            "slots", Health.WARN, f"no serve lives in: {', '.join(unused)}",
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, f"no serve lives in: {', '.join(unused)}",
             "give a serve this slot, or remove the slot", "stoker config show",
         )  # fmt: skip
-    return Finding("slots", Health.OK, f"found {seen}; {len(settings.slots)} slots")
+    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
 
 
-def accelerators(probe: Probe, main: Host) -> Finding:
+def accelerators(probe: Probe, main: Host) -> DoctorFinding:
     """Names, memory and driver of every accelerator, and whether the machine tells who holds their memory."""
     part = "accelerators"
     found, notes = probe.devices(), probe.notes()
@@ -254,16 +258,16 @@ def accelerators(probe: Probe, main: Host) -> Finding:
     ]
     detail = "; ".join(words) or f"none found: models run on processors and {figures.size(main.total)} of main memory"
     if notes:
-        return Finding(part, Health.WARN, f"{detail}; {'; '.join(notes)}", "see what it says", "stoker fit")
+        return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see what it says", "stoker fit")
     if found and probe.by_process() is None:
-        return Finding(
-            part, Health.WARN, f"{detail}; who holds their memory is not shown",
+        return DoctorFinding(
+            part, DoctorHealth.WARN, f"{detail}; who holds their memory is not shown",
             "without it Stoker goes by `memory` of serves, and by estimates", "stoker fit",
         )  # fmt: skip
-    return Finding(part, Health.OK, detail)
+    return DoctorFinding(part, DoctorHealth.OK, detail)
 
 
-def serve(serve: Serve, paths: Paths) -> Finding | None:
+def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
     """What stands in the way of its start, asked as a switch asks; None if nothing does, or its weights alone."""
     from stoker.domain.serve import Driver
     from stoker.fleet.engines.placement import placement_problems
@@ -283,8 +287,8 @@ def serve(serve: Serve, paths: Paths) -> Finding | None:
         return None
     own = f"serve '{serve.name}': "
     detail = "; ".join(problem.removeprefix(own) for problem in found)
-    return Finding(
-        f"serve {serve.name}", Health.FAIL, detail, "mend this; it cannot start", f"stoker serves up {serve.name}"
+    return DoctorFinding(
+        f"serve {serve.name}", DoctorHealth.FAIL, detail, "mend this; it cannot start", f"stoker serves up {serve.name}"
     )
 
 
@@ -294,18 +298,18 @@ def _weights_problems(serve: Serve) -> list[str]:
     return weight_files.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
 
 
-def disk(part: str, folder: Path, command: str) -> Finding:
+def disk(part: str, folder: Path, command: str) -> DoctorFinding:
     """Room where models or logs go; of a directory that is not there yet, where it would be."""
     place = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     free = shutil.disk_usage(place).free
     words = f"{folder}: {figures.size(free)} free"
     if free >= _TIGHT:
-        return Finding(part, Health.OK, words)
-    health = Health.FAIL if free < _FULL else Health.WARN
-    return Finding(part, health, words, "free some space, or point [paths] at another disk", command)
+        return DoctorFinding(part, DoctorHealth.OK, words)
+    health = DoctorHealth.FAIL if free < _FULL else DoctorHealth.WARN
+    return DoctorFinding(part, health, words, "free some space, or point [paths] at another disk", command)
 
 
-def containers(serves: Sequence[Serve]) -> Finding:
+def containers(serves: Sequence[Serve]) -> DoctorFinding:
     """Docker, its daemon and a Compose, where a serve is a container; information only where none is."""
     import asyncio
 
@@ -322,25 +326,25 @@ def containers(serves: Sequence[Serve]) -> Finding:
         version, has_plugin = asyncio.run(ask())
     except DockerFailed as failure:
         if not needed:
-            return Finding(part, Health.OK, f"{failure.fault.value}; only container serves need it")
+            return DoctorFinding(part, DoctorHealth.OK, f"{failure.fault.value}; only container serves need it")
         command = {
             Fault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
             Fault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
         }.get(failure.fault, "sudo systemctl start docker")
-        return Finding(part, Health.FAIL, failure.fault.value, failure.message, command)
+        return DoctorFinding(part, DoctorHealth.FAIL, failure.fault.value, failure.message, command)
     compose = "docker compose" if has_plugin else "docker-compose" if shutil.which("docker-compose") else ""
     words = [word for serve in serves for word in serve.up or ()]
     if not compose and any(word == "compose" or word.endswith("docker-compose") for word in words):
-        return Finding(
-            part, Health.FAIL, f"daemon {version}; no Docker Compose, and a serve's `up` needs it",
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"daemon {version}; no Docker Compose, and a serve's `up` needs it",
             "install the plugin, or docker-compose", "sudo apt install docker-compose",
         )  # fmt: skip
-    return Finding(part, Health.OK, f"daemon {version}; {compose or 'no Docker Compose'}")
+    return DoctorFinding(part, DoctorHealth.OK, f"daemon {version}; {compose or 'no Docker Compose'}")
 
 
-def completion(home: Path) -> Finding:
+def completion(home: Path) -> DoctorFinding:
     """Information only: whether the shell completes stoker's commands."""
     places = (".bash_completions/stoker.sh", ".zfunc/_stoker", ".config/fish/completions/stoker.fish")
     there = next((place for place in places if (home / place).exists()), None)
     words = f"installed (~/{there})" if there else "not installed; if you want it: stoker --install-completion"
-    return Finding("shell completion", Health.OK, words)
+    return DoctorFinding("shell completion", DoctorHealth.OK, words)

@@ -24,7 +24,7 @@ BY = {
 """Who said which class a task is of."""
 
 
-def tell(decision: Decision) -> str:
+def describe(decision: Decision) -> str:
     """One fact per line, in the order in which they happened."""
     facts = [
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from stoker.cli.commands.serves_experiment import slug
 from stoker.cli.console.figures import size
-from stoker.cli.machine.discover import Engine, Gpu, Model
+from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MachineInventory:
     """What `init` works from. `demo`: the models are the shipped ones, because no other was found."""
 
     gpus: Sequence[Gpu]
-    models: Sequence[Model]
-    engines: Sequence[Engine]
+    models: Sequence[ModelFile]
+    engines: Sequence[InstalledEngine]
     vault: Path
     demo: bool = False
 
 
-def starter(found: Found, port: int) -> str:
+def config_text(found: MachineInventory, port: int) -> str:
     """A configuration that `stoker config check` accepts."""
     slots = [(f"gpu{gpu.index}", gpu) for gpu in found.gpus]
     names = [name for name, _ in slots] or ["cpu"]
@@ -65,7 +65,7 @@ def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
     return lines
 
 
-def _serves(found: Found, slots: list[str]) -> list[str]:
+def _serves(found: MachineInventory, slots: list[str]) -> list[str]:
     lines = ["# No GGUF file was found: these two tiny models come with Stoker."] if found.demo else []
     if not found.models:
         lines += [
@@ -98,7 +98,7 @@ def _serves(found: Found, slots: list[str]) -> list[str]:
     return lines
 
 
-def _later(found: Found) -> list[str]:
+def _later(found: MachineInventory) -> list[str]:
     if not any(engine.name in ("vllm", "sglang") for engine in found.engines):
         return []
     return [

@@ -9,7 +9,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED
-from stoker.cli.console.installation import find_place
+from stoker.cli.console.installation import find_installation
 
 
 def route(
@@ -33,7 +33,7 @@ def route(
 ) -> None:
     """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         found = control.route(text, model, task)
     if json:
         terminal.emit(found)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import Refused, UsageError
+from stoker.cli.console.errors import RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
@@ -163,7 +163,7 @@ def _require(plan: Plan) -> None:
     from stoker.fleet.stage.decision import Answer
 
     if plan.decision.answer is Answer.REFUSE:
-        raise Refused(plan.decision.why, code=plan.decision.code)
+        raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
 def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
@@ -177,7 +177,7 @@ def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: boo
 
     step_aside()
     try:
-        with download_progress.view(quiet=json) as view:
+        with download_progress.display(quiet=json) as view:
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
         kept = figures.size(Box(ground.vault, order.name).size)
@@ -205,7 +205,7 @@ def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -
         raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
     users = vault.users(model, ground.serves) if model is not None else []
     if users and not force:
-        raise Refused(
+        raise RequestRefused(
             f"vault:{name} is used by {', '.join(users)}: take it out of {ground.config} first, or add --force "
             "(an engine that runs keeps what it has; its next start fails)",
             code="in_use",

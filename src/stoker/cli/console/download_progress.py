@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from stoker.fleet.stage.stager import Moved
 
-EVERY = 10.0
+LINE_INTERVAL = 10.0
 """Seconds between two lines where there is no terminal."""
 
 
-class View(Protocol):
+class DownloadDisplay(Protocol):
     """Somebody who wants to see it move."""
 
     def show(self, moved: Moved) -> None: ...
 
 
-def view(quiet: bool) -> AbstractContextManager[View]:
+def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
     if quiet:
         return nullcontext(_Silence())
-    return _Bar() if terminal.is_live(stderr=True) else nullcontext(Lines())
+    return _Bar() if terminal.is_live(stderr=True) else nullcontext(DownloadLines())
 
 
 class _Silence:
@@ -36,7 +36,7 @@ class _Silence:
         pass
 
 
-class Lines:
+class DownloadLines:
     """A line at the first word, then every EVERY seconds, then one when all is there."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -48,7 +48,7 @@ class Lines:
         now = self._clock()
         if self._began is None:
             self._began = (now, moved.done)
-        elif moved.file and now - self._said < EVERY:
+        elif moved.file and now - self._said < LINE_INTERVAL:
             return
         self._said = now
         terminal.note(self._words(moved, now - self._began[0], moved.done - self._began[1]))

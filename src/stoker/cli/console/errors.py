@@ -23,14 +23,14 @@ class NotRunning(StokerError):
     code = "not_running"
 
 
-class Refused(StokerError):
+class RequestRefused(StokerError):
     """The running Stoker said no; the message is its own."""
 
     status = 409
     code = "refused"
 
 
-class Unreadable(StokerError):
+class UnreadableAnswer(StokerError):
     """The running Stoker answered with something that this version does not understand, or not at all."""
 
     status = 502

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Installation:
     """One state directory, and the configuration it belongs to where there is one."""
 
     state: Path
@@ -82,16 +82,16 @@ def load_settings(config: str | None) -> Settings:
     return settings
 
 
-def cautions(settings: Settings) -> list[str]:
+def config_warnings(settings: Settings) -> list[str]:
     """What is allowed but hardly meant: one sentence each."""
     from stoker.config.warnings import warnings
     from stoker.fleet.engines import plan
 
-    found = warnings(settings) + undecidable(settings)
+    found = warnings(settings) + undecidable_conditions(settings)
     return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
 
 
-def undecidable(settings: Settings) -> list[str]:
+def undecidable_conditions(settings: Settings) -> list[str]:
     """Conditions of gates that nothing can decide, with what it would take: one sentence each."""
     if not settings.gates:
         return []
@@ -110,7 +110,7 @@ def undecidable(settings: Settings) -> list[str]:
     ]
 
 
-def find_place(config: str | None, state: str | None = None) -> Place:
+def find_installation(config: str | None, state: str | None = None) -> Installation:
     """Where a command works. A running demo is found by itself when there is no configuration file at all.
 
     Raises ConfigError (no file, or one with problems) and UsageError (a state directory that is none).
@@ -119,7 +119,9 @@ def find_place(config: str | None, state: str | None = None) -> Place:
         where = Path(state).expanduser().absolute()
         if not where.is_dir():
             raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
-        return Place(where, where / "logs", "stoker up --demo" if where == demo_state() else "stoker up --config FILE")
+        return Installation(
+            where, where / "logs", "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
+        )
     from stoker.config.load import find, load
 
     try:
@@ -127,8 +129,8 @@ def find_place(config: str | None, state: str | None = None) -> Place:
     except ConfigError:
         demo = demo_state()
         if config is None and not os.environ.get("STOKER_CONFIG") and (demo / "lock").exists():
-            return Place(demo, demo / "logs", "stoker up --demo")
+            return Installation(demo, demo / "logs", "stoker up --demo")
         raise
     settings = load(path)
     start = f"stoker up --config {shlex.quote(str(path))}"
-    return Place(Path(settings.paths.state), Path(settings.paths.logs), start, settings)
+    return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)

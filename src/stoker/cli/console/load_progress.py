@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from stoker.cli.console import figures, terminal
-from stoker.cli.console.answers import Status
+from stoker.cli.console.answers import StatusAnswer
 from stoker.cli.console.control import Control
 from stoker.domain.errors import StokerError
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 T = TypeVar("T")
-POLL = 0.2
+POLL_INTERVAL = 0.2
 """Seconds between two looks at /status."""
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LoadPhase:
     """What a serve is waiting for now. Seconds; `expected` None: nobody knows."""
 
     words: str
@@ -36,13 +36,13 @@ class Phase:
     expected: float | None
 
 
-class View(Protocol):
+class PhaseDisplay(Protocol):
     """Somebody who wants to see phases."""
 
-    def show(self, phase: Phase) -> None: ...
+    def show(self, phase: LoadPhase) -> None: ...
 
 
-def phase_of(status: Status, name: str, waited: float) -> Phase:
+def phase_of(status: StatusAnswer, name: str, waited: float) -> LoadPhase:
     """The phase of loading (or stopping) serve `name`; `waited` is how long this command has waited so far."""
     serve = status.serve(name)
     slot = status.slot(serve.slot) if serve else None
@@ -50,7 +50,7 @@ def phase_of(status: Status, name: str, waited: float) -> Phase:
     if serve is None or swap is None:
         words = f"{serve.state} {name}" if serve and serve.state in ("starting", "draining", "stopping") else "asking"
         expected = serve.swap_seconds if serve and serve.state == "starting" else None
-        return Phase(words, waited, expected)
+        return LoadPhase(words, waited, expected)
     going = ", ".join(swap.stopping) or "nothing"
     if swap.phase == "draining":
         left = sum(s.in_flight for s in status.serves if s.name in swap.stopping)
@@ -61,7 +61,7 @@ def phase_of(status: Status, name: str, waited: float) -> Phase:
         words = f"stopping {going}"
     else:
         words = f"{swap.phase} {swap.target or going}"
-    return Phase(words, swap.elapsed, swap.expected)
+    return LoadPhase(words, swap.elapsed, swap.expected)
 
 
 def watch(
@@ -85,7 +85,7 @@ def watch(
     with _view(quiet) as view:
         thread.start()
         try:
-            while not wait([done], timeout=poll or POLL).done:
+            while not wait([done], timeout=poll or POLL_INTERVAL).done:
                 try:
                     status = control.status()
                 except StokerError:
@@ -97,14 +97,14 @@ def watch(
     return done.result()
 
 
-def _view(quiet: bool) -> AbstractContextManager[View]:
+def _view(quiet: bool) -> AbstractContextManager[PhaseDisplay]:
     if quiet:
         return nullcontext(_Silence())
     return _LiveLine() if terminal.is_live(stderr=True) else nullcontext(_Lines())
 
 
 class _Silence:
-    def show(self, phase: Phase) -> None:
+    def show(self, phase: LoadPhase) -> None:
         pass
 
 
@@ -114,7 +114,7 @@ class _Lines:
     def __init__(self) -> None:
         self._last = ""
 
-    def show(self, phase: Phase) -> None:
+    def show(self, phase: LoadPhase) -> None:
         kind = phase.words.split(" (")[0]
         if kind in (self._last, "asking"):
             return
@@ -146,7 +146,7 @@ class _LiveLine:
         if self._progress is not None:
             self._progress.stop()
 
-    def show(self, phase: Phase) -> None:
+    def show(self, phase: LoadPhase) -> None:
         if self._progress is None:
             return
         times = figures.seconds(phase.elapsed)

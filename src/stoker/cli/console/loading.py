@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import typer
 
 from stoker.cli.console import figures, load_progress, terminal
-from stoker.cli.console.answers import Status, Switched
+from stoker.cli.console.answers import StatusAnswer, SwitchAnswer
 from stoker.cli.console.control import Control
-from stoker.cli.console.installation import Place
+from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Status as Standing
@@ -18,7 +18,7 @@ INTERRUPTED = 130
 
 
 @dataclass(slots=True)
-class Outcome:
+class LoadOutcome:
     """What became of each serve that was asked for."""
 
     done: list[dict[str, object]] = field(default_factory=list)
@@ -34,13 +34,15 @@ class Outcome:
             terminal.note(f"stoker: {name}: {error.message}")
 
 
-def bring_up(place: Place, names: list[str], force: bool, drain_timeout: float | None, quiet: bool) -> Outcome:
+def load_serves(
+    installation: Installation, names: list[str], force: bool, drain_timeout: float | None, quiet: bool
+) -> LoadOutcome:
     """Load each of `names` in turn and show progress; one that is ready already is left alone.
 
     A refusal of one does not keep the others from their turn. Raises NotRunning before anything was asked for.
     """
-    outcome = Outcome()
-    control = place.control()
+    outcome = LoadOutcome()
+    control = installation.control()
     for name in names:
         serve = control.status().serve(name)
         if serve is not None and serve.state == "ready":
@@ -49,7 +51,7 @@ def bring_up(place: Place, names: list[str], force: bool, drain_timeout: float |
                 terminal.say(f"{name} is ready already; left alone")
             continue
 
-        def work(worker: Control, name: str = name) -> Switched:
+        def work(worker: Control, name: str = name) -> SwitchAnswer:
             return worker.switch(name, force, drain_timeout)
 
         try:
@@ -66,10 +68,12 @@ def bring_up(place: Place, names: list[str], force: bool, drain_timeout: float |
     return outcome
 
 
-def bring_down(place: Place, names: list[str], drain_timeout: float | None, quiet: bool) -> Outcome:
+def unload_serves(
+    installation: Installation, names: list[str], drain_timeout: float | None, quiet: bool
+) -> LoadOutcome:
     """Drain and stop each of `names` in turn; one that is stopped already is left alone."""
-    outcome = Outcome()
-    control = place.control()
+    outcome = LoadOutcome()
+    control = installation.control()
     for name in names:
         serve = control.status().serve(name)
         if serve is not None and serve.is_gone:
@@ -95,7 +99,7 @@ def bring_down(place: Place, names: list[str], drain_timeout: float | None, quie
     return outcome
 
 
-def should_be_up(settings: Settings | None, status: Status) -> list[str]:
+def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]:
     """What `serves up` without a name brings up: whatever can be resident without throwing anybody out.
 
     1. Serves that no slot holds, and those that are kept loaded.
@@ -116,6 +120,6 @@ def should_be_up(settings: Settings | None, status: Status) -> list[str]:
     return names
 
 
-def _ready_line(name: str, switched: Switched) -> str:
+def _ready_line(name: str, switched: SwitchAnswer) -> str:
     phases = [f"{phase} {figures.seconds(spent)}" for phase, spent in switched.phases.items() if spent]
     return f"{name} is ready after {figures.seconds(switched.seconds)}" + (f" ({', '.join(phases)})" if phases else "")

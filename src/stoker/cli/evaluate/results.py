@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import Refused, UsageError
-from stoker.cli.console.installation import find_place
+from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.domain.run import Number, Run
     from stoker.measure.comparison.runs import Comparison, Row
     from stoker.measure.statistics.stats import Interval
-    from stoker.store.results import Entry, Results
+    from stoker.store.results import ResultEntry, Results
 
 _E = TypeVar("_E", bound=StrEnum)
 app = typer.Typer(help="Results of measurements: list, show, compare.", no_args_is_help=True)
@@ -87,7 +87,7 @@ def list_(
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: ResultEntry) -> tuple[str, ...]:
     return (
         entry.id,
         figures.moment(entry.at),
@@ -197,7 +197,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 def _store(config: str | None, state: str | None) -> Results:
     from stoker.store.results import Results
 
-    store = Results(find_place(config, state).state)
+    store = Results(find_installation(config, state).state)
     for problem in store.sync():
         terminal.note(f"stoker: {problem}; it is left out")
     return store
@@ -206,7 +206,7 @@ def _store(config: str | None, state: str | None) -> Results:
 def _one(store: Results, wanted: str) -> Run:
     found = store.find(wanted)
     if not found:
-        raise Refused(
+        raise RequestRefused(
             f"no result '{wanted}' lies in {store.directory}; the newest: stoker results list",
             code="unknown_result",
             status=404,

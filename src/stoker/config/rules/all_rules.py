@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
 from stoker.config.rules.gates import check_gates
 from stoker.config.rules.names import auto_names, check_names, model_names
 from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
-from stoker.config.rules.slots import check_places
+from stoker.config.rules.slots import check_slots
 from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
 from stoker.request.accept.budget import least_for
 
 
-def check_rules(doc: Document, file: File, entries: list[Entry]) -> None:
+def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """All rules. Raises nothing; what was already found wrong is not reported again."""
     _check_door(doc, file)
     _check_keys(doc, file, entries)
     check_names(doc, entries, file.tier)
     check_serves(doc, entries)
-    check_places(doc, file, entries)
+    check_slots(doc, file, entries)
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
 
 
-def _check_door(doc: Document, file: File) -> None:
+def _check_door(doc: ConfigDocument, file: File) -> None:
     door, section = file.front_door, ("front_door",)
     if door.body_budget is not None and door.body_budget < least_for(door.body_limit):
         least = -(-least_for(door.body_limit) // 2**20)
@@ -44,7 +44,7 @@ def _check_door(doc: Document, file: File) -> None:
         doc.problem((*section, "auth"), 'is "keys" and there are no keys; give `keys` or take it out')
 
 
-def _check_keys(doc: Document, file: File, entries: list[Entry]) -> None:
+def _check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     names = {*model_names(entries, file.tier), *auto_names(file)}
     all_known = not any(
         doc.is_spoiled(place)

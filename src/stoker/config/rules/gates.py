@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
-from stoker.config.line_numbers import Path
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
@@ -12,7 +12,7 @@ from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
 
 
-def check_gates(doc: Document, file: File, entries: list[Entry]) -> None:
+def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """Each alias names a serve (or a task) and a gate that are there, and no name that is taken."""
     gates, aliases = file.gate, file.alias
     for name, gate in gates.items():
@@ -20,7 +20,7 @@ def check_gates(doc: Document, file: File, entries: list[Entry]) -> None:
             doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`: what is it to prove?")
     names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
     for name, alias in aliases.items():
-        path: Path = ("alias", name)
+        path: KeyPath = ("alias", name)
         if name in names or is_reserved(name):
             doc.problem(
                 path, f"'{name[:64]}' is taken: a serve or a tier goes by that name; an alias needs one of its own"
@@ -40,7 +40,7 @@ def check_gates(doc: Document, file: File, entries: list[Entry]) -> None:
             doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{did_you_mean(alias.gate, gates)}")
 
 
-def _check_task(doc: Document, file: File, path: Path, meant: str) -> None:
+def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> None:
     """1. nothing is there to choose from  2. a class that nobody knows  3. what only a promotion needs"""
     known = auto_names(file)
     name = meant.removeprefix("auto:")
@@ -60,6 +60,6 @@ def _check_task(doc: Document, file: File, path: Path, meant: str) -> None:
             )
 
 
-def _place(doc: Document, path: Path, key: str) -> Path:
+def _place(doc: ConfigDocument, path: KeyPath, key: str) -> KeyPath:
     """Of a key, or of an alias that is written as text."""
     return (*path, key) if doc.holds((*path, key)) else path

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
-from stoker.config.line_numbers import Path
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
@@ -25,14 +25,14 @@ class Claim(NamedTuple):
     """Somebody wants a name."""
 
     name: str
-    place: Path
-    owner: Path
+    place: KeyPath
+    owner: KeyPath
     """The row that the name will mean."""
     title: str
     """What messages call the owner."""
 
 
-def model_names(entries: list[Entry], tiers: Sequence[TierTable]) -> set[str]:
+def model_names(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> set[str]:
     """Everything that a client may write into `model`, but for what is reserved."""
     real = [entry for entry in entries if not entry.table.abstract]
     return {claim.name for claim in _claims(real, tiers)}
@@ -44,7 +44,7 @@ def auto_names(file: File) -> list[str]:
     return [AUTO, *(f"{AUTO}:{name}" for name in classes)] if file.tier else []
 
 
-def check_names(doc: Document, entries: list[Entry], tiers: Sequence[TierTable]) -> None:
+def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[TierTable]) -> None:
     """Missing names, and for each name that somebody wants:
 
     1. it is reserved
@@ -54,7 +54,7 @@ def check_names(doc: Document, entries: list[Entry], tiers: Sequence[TierTable])
     _check_missing(doc, "serve", [entry.table for entry in entries if entry.section == "serve"])
     _check_missing(doc, "tier", tiers)
     owners: dict[str, Claim] = {}
-    rows: dict[str, Path] = {}
+    rows: dict[str, KeyPath] = {}
     for claim in _claims(entries, tiers):
         shown = claim.name[:64]
         if is_reserved(claim.name):  # 1
@@ -69,25 +69,25 @@ def check_names(doc: Document, entries: list[Entry], tiers: Sequence[TierTable])
             )
 
 
-def _check_missing(doc: Document, section: str, rows: Sequence[ServeTable | TierTable]) -> None:
+def _check_missing(doc: ConfigDocument, section: str, rows: Sequence[ServeTable | TierTable]) -> None:
     for index, row in enumerate(rows):
         if row.name is None and not doc.is_spoiled((section, index, "name")):
             doc.problem((section, index), f"`name` is missing; every [[{section}]] needs one")
 
 
-def _claims(entries: list[Entry], tiers: Sequence[TierTable]) -> Iterator[Claim]:
-    rows: dict[str, Path] = {}
+def _claims(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> Iterator[Claim]:
+    rows: dict[str, KeyPath] = {}
     for entry in entries:
         if entry.section == "serve":
             rows.setdefault(entry.name, ("serve", entry.index))
             yield from _own(entry)
     for index, tier in enumerate(tiers):
-        path: Path = ("tier", index)
+        path: KeyPath = ("tier", index)
         if tier.name:
             yield Claim(tier.name, (*path, "name"), rows.get(tier.serve or "", path), f"tier '{tier.name}'")
 
 
-def _own(entry: Entry) -> Iterator[Claim]:
+def _own(entry: ServeEntry) -> Iterator[Claim]:
     table, path, title = entry.table, ("serve", entry.index), f"serve '{entry.name}'"
     if table.name:
         yield Claim(table.name, (*path, "name"), path, title)

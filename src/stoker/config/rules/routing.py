@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from stoker.config.cloud_tiers import is_trusted
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
-from stoker.config.line_numbers import Path
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
@@ -20,11 +20,11 @@ from stoker.domain.task import CLASSES, UNKNOWN
 _OF_A_CLOUD = ("base_url", "cloud", "dialect", "key", "model", "max_active")
 
 
-def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
+def check_routing(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """Each tier is one thing and says what it costs; every class and every tier that is named is there."""
     serves = {entry.name: entry for entry in entries if entry.section == "serve" and not entry.table.abstract}
     for index, tier in enumerate(file.tier):
-        path: Path = ("tier", index)
+        path: KeyPath = ("tier", index)
         _check_source(doc, path, tier, serves, all_known=_knows_serves(doc, entries))
         _check_cost(doc, path, tier, serves)
     if not file.tier and doc.holds(("router",)) and not doc.is_spoiled(("tier",)):
@@ -40,7 +40,9 @@ def check_routing(doc: Document, file: File, entries: list[Entry]) -> None:
     _check_classes(doc, file)
 
 
-def _check_source(doc: Document, path: Path, tier: TierTable, serves: dict[str, Entry], all_known: bool) -> None:
+def _check_source(
+    doc: ConfigDocument, path: KeyPath, tier: TierTable, serves: dict[str, ServeEntry], all_known: bool
+) -> None:
     """1. A serve: it is there, and has its own keys. 2. A cloud: it says which model. 3. Neither."""
     title = f"tier '{(tier.name or '')[:64]}'"
     if tier.serve is not None:  # 1
@@ -58,7 +60,7 @@ def _check_source(doc: Document, path: Path, tier: TierTable, serves: dict[str, 
         doc.problem(path, f"{title} has no `serve` and no `base_url`: who answers?")
 
 
-def _check_cost(doc: Document, path: Path, tier: TierTable, serves: dict[str, Entry]) -> None:
+def _check_cost(doc: ConfigDocument, path: KeyPath, tier: TierTable, serves: dict[str, ServeEntry]) -> None:
     if tier.cost is not None:
         for key in ("input", "output"):
             if getattr(tier.cost, key) is None and not doc.is_spoiled((*path, "cost", key)):
@@ -69,7 +71,7 @@ def _check_cost(doc: Document, path: Path, tier: TierTable, serves: dict[str, En
         )
 
 
-def _is_cloud(tier: TierTable, serves: dict[str, Entry]) -> bool:
+def _is_cloud(tier: TierTable, serves: dict[str, ServeEntry]) -> bool:
     if tier.serve is None:
         return tier.base_url is not None and is_trusted(tier)
     if tier.serve not in serves:
@@ -78,11 +80,11 @@ def _is_cloud(tier: TierTable, serves: dict[str, Entry]) -> bool:
     return build_translation(entry.table.translation, entry.engine, entry.table.base_url).cloud
 
 
-def _check_specialists(doc: Document, file: File) -> None:
+def _check_specialists(doc: ConfigDocument, file: File) -> None:
     tiers = {tier.name: tier for tier in file.tier if tier.name}
     all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
     for name, one in file.router.class_.items():
-        path: Path = ("router", "class", name, "tier")
+        path: KeyPath = ("router", "class", name, "tier")
         if one.tier is None:
             continue
         if one.tier not in tiers:
@@ -95,7 +97,7 @@ def _check_specialists(doc: Document, file: File) -> None:
             )
 
 
-def _check_shadow(doc: Document, file: File) -> None:
+def _check_shadow(doc: ConfigDocument, file: File) -> None:
     """Whoever is to grade is there."""
     shadow, path = file.router.shadow, ("router", "shadow")
     judge = (*path, "judge")
@@ -108,7 +110,7 @@ def _check_shadow(doc: Document, file: File) -> None:
         doc.problem(judge, f"there is no tier '{shadow.judge[:64]}'{did_you_mean(shadow.judge, tiers)}")
 
 
-def _check_classifier(doc: Document, file: File, known: Collection[str], all_known: bool) -> None:
+def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], all_known: bool) -> None:
     """Whoever is to tell classes is there."""
     table, path = file.router.classifier, ("router", "classifier")
     serve = (*path, "serve")
@@ -121,14 +123,14 @@ def _check_classifier(doc: Document, file: File, known: Collection[str], all_kno
         doc.problem(serve, f"there is no serve '{table.serve[:64]}'{did_you_mean(table.serve, known)}")
 
 
-def _check_classes(doc: Document, file: File) -> None:
+def _check_classes(doc: ConfigDocument, file: File) -> None:
     own = file.router.class_
     if doc.is_spoiled(("router", "class")):
         return
     for name in own:
         _check_class_name(doc, name)
     known = dict.fromkeys((*CLASSES, *own))
-    places: list[tuple[Path, str]] = [
+    places: list[tuple[KeyPath, str]] = [
         *((("router", "high_risk", i), name) for i, name in enumerate(file.router.high_risk)),
         *((("router", "cloud_classes", i), name) for i, name in enumerate(file.router.cloud_classes)),
     ]
@@ -142,7 +144,7 @@ def _check_classes(doc: Document, file: File) -> None:
         _check_class(doc, place, name, known)
 
 
-def _check_class_name(doc: Document, name: str) -> None:
+def _check_class_name(doc: ConfigDocument, name: str) -> None:
     if name == UNKNOWN:
         doc.problem(("router", "class", name), NO_CLASS)
         return
@@ -152,7 +154,7 @@ def _check_class_name(doc: Document, name: str) -> None:
         doc.problem(("router", "class", name), str(error))
 
 
-def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) -> None:
+def _check_class(doc: ConfigDocument, place: KeyPath, name: str, known: Collection[str]) -> None:
     """`*` means every class where a list of permissions stands, and nothing elsewhere."""
     if name == UNKNOWN:
         doc.problem(place, NO_CLASS)
@@ -165,6 +167,6 @@ def _check_class(doc: Document, place: Path, name: str, known: Collection[str]) 
     doc.problem(place, f"there is no class '{name[:64]}'{hint}")
 
 
-def _knows_serves(doc: Document, entries: list[Entry]) -> bool:
+def _knows_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> bool:
     rows = [entry for entry in entries if entry.section == "serve"]
     return not doc.is_spoiled(("serve",)) and not any(doc.is_spoiled(entry.at(doc, "name")) for entry in rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.nearest import did_you_mean
 
@@ -30,7 +30,7 @@ _OWN_COMMAND = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
-def check_serves(doc: Document, entries: list[Entry]) -> None:
+def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     """Each serve by itself. An abstract one need not be complete: its children are looked at instead."""
     for entry in entries:
         if entry.table.abstract:
@@ -48,7 +48,7 @@ def check_serves(doc: Document, entries: list[Entry]) -> None:
     _check_fallbacks(doc, entries)
 
 
-def _check_conflicts(doc: Document, entry: Entry) -> None:
+def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
     for place, name in enumerate(entry.table.conflicts):
         kind, colon, rest = name.partition(":")
         if colon and (kind not in ("unit", "container") or not rest):
@@ -58,13 +58,13 @@ def _check_conflicts(doc: Document, entry: Entry) -> None:
             )
 
 
-def _check_abstract(doc: Document, entry: Entry) -> None:
+def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
     for key in ("served_name", "aliases"):
         if entry.gives(doc, key):
             doc.problem(entry.at(doc, key), "an abstract serve cannot be asked for, and names are not inherited")
 
 
-def _check_external(doc: Document, entry: Entry) -> None:
+def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
     if entry.lacks(doc, "base_url"):
         doc.problem(
             entry.at(doc, "driver"),
@@ -79,7 +79,7 @@ def _check_external(doc: Document, entry: Entry) -> None:
             )
 
 
-def _check_container(doc: Document, entry: Entry) -> None:
+def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, name = entry.table, entry.name
     if table.base_url is not None:
         doc.problem(entry.at(doc, "base_url"), "is for external serves, and a `container` is given; take one out")
@@ -100,7 +100,7 @@ def _check_container(doc: Document, entry: Entry) -> None:
         _check_words(doc, entry, "up", table.up)
 
 
-def _check_process(doc: Document, entry: Entry) -> None:
+def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
     table = entry.table
     for key in ("container", "up"):
         if entry.gives(doc, key):
@@ -126,7 +126,7 @@ def _check_process(doc: Document, entry: Entry) -> None:
         _check_cmd(doc, entry, table.cmd)
 
 
-def _check_model(doc: Document, entry: Entry) -> None:
+def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
     table = entry.table
     used = table.cmd is None or any("{model}" in word for word in table.cmd)
     if doc.is_spoiled(entry.at(doc, "engine")) or doc.is_spoiled(entry.at(doc, "cmd")):
@@ -150,7 +150,7 @@ def _check_model(doc: Document, entry: Entry) -> None:
             doc.problem(entry.at(doc, "model"), str(error))
 
 
-def _check_words(doc: Document, entry: Entry, key: str, cmd: list[str]) -> bool:
+def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str]) -> bool:
     """Whether a placeholder looks like a slip of the pen; it is reported then."""
     path = entry.at(doc, key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
@@ -164,7 +164,7 @@ def _check_words(doc: Document, entry: Entry, key: str, cmd: list[str]) -> bool:
     return near
 
 
-def _check_engine(doc: Document, entry: Entry) -> None:
+def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     """What only some engines can do, and names that some refuse."""
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
@@ -192,7 +192,7 @@ def _check_engine(doc: Document, entry: Entry) -> None:
             )
 
 
-def _check_fallbacks(doc: Document, entries: list[Entry]) -> None:
+def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     """Each names a serve that is there, and following them comes to an end."""
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
@@ -220,7 +220,7 @@ def _check_fallbacks(doc: Document, entries: list[Entry]) -> None:
             one = known[name]
 
 
-def _check_cmd(doc: Document, entry: Entry, cmd: list[str]) -> None:
+def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
     path = entry.at(doc, "cmd")
     near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:

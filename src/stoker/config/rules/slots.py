@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from stoker.config.document import Document
-from stoker.config.inheritance import Entry
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File, SlotTable
 from stoker.config.units import show_size
 from stoker.domain.nearest import did_you_mean
 
 
-def check_places(doc: Document, file: File, entries: list[Entry]) -> None:
+def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """Ports that two want, slots that are not there, budgets that do not add up, baselines from elsewhere."""
     real = [entry for entry in entries if not entry.table.abstract and not entry.is_external]
     _check_ports(doc, file, real)
@@ -27,7 +27,7 @@ def check_places(doc: Document, file: File, entries: list[Entry]) -> None:
             _check_single(doc, name, members)
 
 
-def _check_ports(doc: Document, file: File, entries: list[Entry]) -> None:
+def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     takers: dict[int, str] = {}
     if not doc.is_spoiled(("front_door", "port")):
         line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
@@ -43,7 +43,7 @@ def _check_ports(doc: Document, file: File, entries: list[Entry]) -> None:
             takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
 
 
-def _check_slots_exist(doc: Document, file: File, entries: list[Entry]) -> None:
+def _check_slots_exist(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     for entry in entries:
         slot = entry.table.slot
         if slot is None or slot in file.slots or doc.is_spoiled(("slots", slot)):
@@ -52,21 +52,21 @@ def _check_slots_exist(doc: Document, file: File, entries: list[Entry]) -> None:
         doc.problem(entry.at(doc, "slot"), f"there is no slot '{slot}'{hint}")
 
 
-def _check_slot_name(doc: Document, name: str) -> None:
+def _check_slot_name(doc: ConfigDocument, name: str) -> None:
     try:
         value_checks.name(name)
     except ValueError as error:
         doc.problem(("slots", name), str(error))
 
 
-def _check_baseline(doc: Document, name: str, slot: SlotTable, members: list[Entry]) -> None:
+def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
     names = [entry.name for entry in members]
     if slot.baseline is not None and slot.baseline not in names:
         hint = did_you_mean(slot.baseline, names) or f'; put its slot = "{name}", or name another'
         doc.problem(("slots", name, "baseline"), f"no serve '{slot.baseline}' lives in slot '{name}'{hint}")
 
 
-def _check_budget(doc: Document, name: str, budget: int, members: list[Entry]) -> None:
+def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[ServeEntry]) -> None:
     """As many as fit: each must say what it takes, and the pinned ones must fit together."""
     for entry in members:
         memory = entry.table.memory
@@ -91,7 +91,7 @@ def _check_budget(doc: Document, name: str, budget: int, members: list[Entry]) -
         )
 
 
-def _check_single(doc: Document, name: str, members: list[Entry]) -> None:
+def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> None:
     """One at a time: two that stay loaded cannot both be there."""
     pinned = [entry for entry in members if entry.table.keep_loaded]
     for first, second in list(combinations(pinned, 2))[:1]:
@@ -102,5 +102,5 @@ def _check_single(doc: Document, name: str, members: list[Entry]) -> None:
         )
 
 
-def _all(entries: list[Entry]) -> str:
+def _all(entries: list[ServeEntry]) -> str:
     return "serves " + " and ".join(f"'{entry.name}'" for entry in entries)
