@@ -16,7 +16,7 @@ from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
 from stoker.domain.tier import Row
 from stoker.measure.statistics import stats
-from stoker.measure.statistics.stats import OF_A_ROW
+from stoker.measure.statistics.stats import ROW_VERDICTS
 
 AUTO, DECLARED = "auto", "auto:CLASS"
 WAYS = (DECLARED, AUTO)
@@ -112,7 +112,7 @@ def as_rows(cells: Iterable[Cell]) -> list[Row]:
         if not test.is_over:
             test.feed(cell.passed)
     return [
-        Row(tier, name, "", "", test.n, test.passed, OF_A_ROW[test.verdict]) for (tier, name), test in tests.items()
+        Row(tier, name, "", "", test.n, test.passed, ROW_VERDICTS[test.verdict]) for (tier, name), test in tests.items()
     ]
 
 

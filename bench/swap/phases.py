@@ -93,6 +93,6 @@ def _drop(kind: Kind) -> float | None:
     """The largest share of a file that is still in the page cache; None where it cannot be told."""
     for path in kind.weights:
         page_cache.evict(str(path))
-    shares = [page_cache.share(str(path)) for path in kind.weights]
+    shares = [page_cache.cached_share(str(path)) for path in kind.weights]
     known = [share for share in shares if share is not None]
     return max(known) if len(known) == len(shares) else None

@@ -76,7 +76,7 @@ def _round(plane: Plane, big: Path) -> Round:
 
 
 def _start(plane: Plane, big: Path, temperature: str) -> Start:
-    resident = page_cache.share(str(big))
+    resident = page_cache.cached_share(str(big))
     if resident is None:
         raise RuntimeError("this kernel does not tell what is in the page cache: a cold start cannot be proved")
     if (temperature == COLD and resident > MOST_COLD) or (temperature == WARM and resident < LEAST_WARM):

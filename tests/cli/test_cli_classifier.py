@@ -22,7 +22,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
 from stoker.exchange.internal_client import InternalClient
 from stoker.measure.classifier.labelled_prompts import held_out
-from stoker.measure.classifier.proof import Kept, Said, load, weigh
+from stoker.measure.classifier.proof import ClassifierAnswer, ClassifierAnswers, load_answers, prove
 
 TIER = '\n[[tier]]\nname = "small"\nserve = "fast"\n'
 CLOUD = (
@@ -76,9 +76,12 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """`heard(word, seconds)`: what the model said of each prompt; without a word, its label."""
 
     def say(word: str | None = None, seconds: float = 0.1) -> None:
-        said = {row.digest: Said(row.digest, row.task_class if word is None else word, seconds) for row in held_out()}
+        said = {
+            row.digest: ClassifierAnswer(row.digest, row.task_class if word is None else word, seconds)
+            for row in held_out()
+        }
         monkeypatch.setattr(
-            classifier, "_measured", lambda place, name, settings, fresh, quiet: weigh(said, settings, HIGH_RISK)
+            classifier, "_measured", lambda place, name, settings, fresh, quiet: prove(said, settings, HIGH_RISK)
         )
 
     return say
@@ -176,12 +179,12 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
     model.most = 20
     with pytest.raises(RequestRefused, match="serve 'fast' does not answer: it broke"):
         classifier._ask_all(known(Fingerprint("i", "e")), path, fresh=False, quiet=True)
-    assert (model.asked, len(load(path).said)) == (20, 20)
+    assert (model.asked, len(load_answers(path).said)) == (20, 20)
     with path.open("ab") as file:
         file.write(b'{"digest": "torn')
     model.most = 10_000
 
-    def again(identity: str, fresh: bool = False) -> Kept:
+    def again(identity: str, fresh: bool = False) -> ClassifierAnswers:
         model.asked = 0
         return classifier._ask_all(known(Fingerprint(identity, "e")), path, fresh=fresh, quiet=True)
 
@@ -192,7 +195,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
     again("i", fresh=True)
     assert model.asked == total
     assert len(again("j").said) == model.asked == total
-    assert weigh(load(path).said, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
+    assert prove(load_answers(path).said, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:

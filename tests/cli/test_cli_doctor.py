@@ -20,7 +20,7 @@ from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key
 from stoker.domain.serve import Secret, Serve
 from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
@@ -190,7 +190,7 @@ class Gpus:
 
 
 def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:
-    main = Host(2**34, 2**33)
+    main = HostMemory(2**34, 2**33)
     assert doctor_checks.accelerators(Machine(()), main).detail.startswith("none found")
     seen = doctor_checks.accelerators(Gpus({}), main)
     assert (seen.health, seen.detail) == (

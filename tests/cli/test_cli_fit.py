@@ -11,7 +11,7 @@ import pytest
 
 from stoker.cli.main import run
 from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     def be(*probes: Any) -> None:
         monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(probes))
 
-    monkeypatch.setattr("stoker.fleet.memory.host.host", lambda: Host(8 * GIB, 6 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host", lambda: HostMemory(8 * GIB, 6 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     be()
     return be

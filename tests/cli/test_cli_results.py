@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from stoker.cli.evaluate import results
-from stoker.cli.evaluate.save_run import keep
+from stoker.cli.evaluate.save_run import save_run
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
@@ -122,7 +122,7 @@ def test_a_full_disk_loses_nothing_that_was_measured(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StokerError, match="No space left") as caught:
-        keep(made(1), config.parent / "state")
+        save_run(made(1), config.parent / "state")
     assert caught.value.code == "not_kept"
     first, printed_text = capsys.readouterr().err.split("\n", 1)
     assert "cannot be kept" in first

@@ -23,7 +23,7 @@ from stoker.cli.console import download_progress
 from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.rehydrate import copying, http_download
-from stoker.fleet.rehydrate.copying import Unwritten
+from stoker.fleet.rehydrate.copying import DraftUnwritable
 from stoker.fleet.stage.stager import Moved
 
 Captured = pytest.CaptureFixture[str]
@@ -291,7 +291,7 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     def full(write: object, piece: bytes) -> None:
-        raise Unwritten(OSError(28, "No space left on device"))
+        raise DraftUnwritable(OSError(28, "No space left on device"))
 
     monkeypatch.setattr(copying, "write_all", full)
     assert document(capsys, ["stage", str(source / "m.gguf")], 1)["error"]["code"] == "disk_full"

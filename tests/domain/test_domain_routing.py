@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.task import CLASSES, WITH_FIXTURES
 from stoker.domain.tier import Tier
-from stoker.measure.suites.fixture import shipped
+from stoker.measure.suites.fixture import shipped_fixtures
 
 LOCAL = Tier("local", "fast", classes=("chat", "law"))
 CLOUD = Tier("cloud", "cloud", cloud=True)
@@ -43,4 +43,4 @@ def test_own_classes_stand_beside_the_built_in_ones_and_none_stands_twice() -> N
 
 
 def test_the_classes_that_can_be_measured_are_those_whose_fixtures_ship() -> None:
-    assert {one.task_class for one in shipped()} == WITH_FIXTURES
+    assert {one.task_class for one in shipped_fixtures()} == WITH_FIXTURES

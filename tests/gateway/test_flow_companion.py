@@ -73,8 +73,8 @@ class House:
         """As `stoker eval classifier` leaves it; `word`: it said this of each prompt, and not its label."""
         path = proofs.path_of(self.state, "teller")
         path.parent.mkdir(exist_ok=True)
-        lines = [proofs.Said(row.digest, word or row.task_class, 0.01) for row in held_out()[:rows]]
-        path.write_bytes(b"".join([proofs.line(proofs.mark(mark)), *map(proofs.line, lines)]))
+        lines = [proofs.ClassifierAnswer(row.digest, word or row.task_class, 0.01) for row in held_out()[:rows]]
+        path.write_bytes(b"".join([proofs.answers_line(proofs.header_of(mark)), *map(proofs.answers_line, lines)]))
         self.begin()
 
     def begin(self) -> None:

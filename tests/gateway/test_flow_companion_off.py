@@ -43,7 +43,9 @@ async def test_one_that_lost_is_off(stage: Stage) -> None:
         await it.load()
         it.prove(MARK, word="chat")
         assert not it.is_on
-        lost = proofs.weigh(proofs.load(proofs.path_of(it.state, "teller")).said, it.router.settings.classifier, ()).why  # type: ignore[arg-type]
+        lost = proofs.prove(
+            proofs.load_answers(proofs.path_of(it.state, "teller")).said, it.router.settings.classifier, ()
+        ).why  # type: ignore[arg-type]
         assert lost.startswith("its mistakes cost ")
         await is_off(it, lost)
 

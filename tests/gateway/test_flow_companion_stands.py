@@ -13,7 +13,7 @@ from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import Source, Task
-from stoker.testing.client import compose
+from stoker.testing.client import compose_request
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_counting_tokens_asks_nobody_for_a_class(stage: Stage) -> None:
         await it.load()
         client = await stage.client()
         document = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
-        await client.send(compose("POST", "/v1/messages/count_tokens", document))
+        await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
         (await stage.asked()).reply({"input_tokens": 12})
         assert (await client.reply()).json() == {"input_tokens": 12}
         assert it.counts == {}

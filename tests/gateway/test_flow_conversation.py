@@ -16,7 +16,7 @@ from stoker.fleet.swapping.residency import Residency
 from stoker.routing.classifier import classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
-from stoker.testing.client import compose
+from stoker.testing.client import compose_request
 
 RENAME = "Rename UserProfile to Account everywhere"
 REMINDER = "<system-reminder>\nThe TodoWrite tool hasn't been used recently.\n</system-reminder>"
@@ -50,7 +50,7 @@ def said(text: str) -> dict[str, Any]:
 
 def messages(turns: list[dict[str, Any]], tools: Any = TOOLS) -> bytes:
     document = {"model": "auto", "max_tokens": 100, "messages": turns, "tools": tools}
-    return compose("POST", "/v1/messages", document)
+    return compose_request("POST", "/v1/messages", document)
 
 
 SESSION = [
@@ -110,7 +110,7 @@ def test_a_task_that_cannot_be_found_is_high_risk_where_tools_can_change_files(
     async def tell(stage: Stage) -> None:
         client = await stage.client()
         route(stage, measured=("planning",))
-        await client.send(compose("POST", path, {"model": "auto", **document}))
+        await client.send(compose_request("POST", path, {"model": "auto", **document}))
         reply = await client.reply()
         assert reply.status == 403
         assert b"could not be found" in reply.body
@@ -173,7 +173,7 @@ async def test_nobody_can_declare_unknown(stage: Stage) -> None:
     route(stage)
     client = await stage.client()
     document = {"model": "auto", "messages": [{"role": "user", "content": RENAME}]}
-    await client.send(compose("POST", "/v1/chat/completions", document, (("x-stoker-class", "unknown"),)))
+    await client.send(compose_request("POST", "/v1/chat/completions", document, (("x-stoker-class", "unknown"),)))
     assert (await client.reply()).status == 403
     decision = await sealed(stage)
     assert decision.routed is not None

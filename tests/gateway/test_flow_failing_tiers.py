@@ -16,7 +16,7 @@ from stoker.domain.tier import Cost, Tier, Verify
 from stoker.fleet.swapping.residency import Residency
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 
 MODES = (Verify.OFF, Verify.HOLD_TOOLS)
 """A reply that passes through, and one that is read."""
@@ -51,7 +51,7 @@ async def outcomes(stage: Stage) -> tuple[Decision, list[tuple[str, str]]]:
     return decision, [(one.tier, one.outcome) for one in decision.routed.attempts]
 
 
-async def refused(stage: Stage, status: str, *headers: str, stream: bool = False) -> Reply | None:
+async def refused(stage: Stage, status: str, *headers: str, stream: bool = False) -> RawReply | None:
     """The first tier answers so, and the second one well. None: the reply is streamed, and was read."""
     client = await stage.client()
     await client.send(ask(model="auto", stream=stream))

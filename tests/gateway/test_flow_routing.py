@@ -24,7 +24,7 @@ from stoker.request.lease.state import Phase
 from stoker.routing.classes import Classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
-from stoker.testing.client import Event, RawClient, compose
+from stoker.testing.client import RawClient, SseEvent, compose_request
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
 LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)))
@@ -70,7 +70,7 @@ def piece(**fields: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps({"id": "c", "choices": [choice]}).encode()
 
 
-async def told(client: RawClient) -> list[Event]:
+async def told(client: RawClient) -> list[SseEvent]:
     head = await client.head()
     assert head.status == 200
     return [event async for event in client.events(head)]
@@ -384,7 +384,7 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
     route(stage)
     client = await stage.client()
     document = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
-    await client.send(compose("POST", "/v1/messages/count_tokens", document))
+    await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
     talk = await stage.asked()
     assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
     talk.reply({"input_tokens": 12})
@@ -595,7 +595,7 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
     async def tell(stage: Stage) -> None:
         route(stage, verify=Verify.HOLD_ALL)
         client = await stage.client()
-        await client.send(compose("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
+        await client.send(compose_request("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
         (await stage.asked()).reply({"ok": 1})
         reply = await client.reply()
         assert (reply.status, reply.json()["ok"], reply.header("x-stoker-tier")) == (200, 1, "cheap")
@@ -638,7 +638,7 @@ async def test_ollamas_clients_see_and_use_the_names_that_ask_for_a_choice(stage
     assert (await (await stage.client()).ask("POST", "/api/show", {"model": "auto:nothing"})).status == 404
     assert (await client.ask("GET", "/api/ps")).json()["models"] == []
     await client.send(
-        compose(
+        compose_request(
             "POST", "/api/chat", {"model": "planner", "stream": False, "messages": [{"role": "user", "content": "hi"}]}
         )
     )

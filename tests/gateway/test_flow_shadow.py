@@ -27,7 +27,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
-from stoker.testing.client import compose
+from stoker.testing.client import compose_request
 
 DAY = 86_400.0
 CHAT = frozenset((Dialect.CHAT,))
@@ -308,7 +308,7 @@ async def test_counting_tokens_is_no_answer_to_grade(stage: Stage) -> None:
         await it.load()
         client = await stage.client()
         document = {"model": "auto:chat", "messages": [{"role": "user", "content": "hi"}]}
-        await client.send(compose("POST", "/v1/messages/count_tokens", document))
+        await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
         (await stage.asked()).reply({"input_tokens": 12})
         assert (await client.reply()).json() == {"input_tokens": 12}
         assert (it.counts.graded, it.counts.ungraded) == ({}, {})

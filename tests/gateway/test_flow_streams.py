@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import Stage, ask, delta, story
 
-from stoker.testing.client import Event, RawClient
+from stoker.testing.client import RawClient, SseEvent
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
 MESSAGES = "/v1/messages"
@@ -24,20 +24,20 @@ async def streaming(stage: Stage, path: str = "/v1/chat/completions", **fields: 
     return client, await stage.asked()
 
 
-async def told(client: RawClient) -> tuple[int, list[Event]]:
+async def told(client: RawClient) -> tuple[int, list[SseEvent]]:
     head = await client.head()
     return head.status, [event async for event in client.events(head)]
 
 
-def errors(events: list[Event]) -> list[Any]:
+def errors(events: list[SseEvent]) -> list[Any]:
     return [e.json()["error"] for e in events if e.data not in ("", "[DONE]") and "error" in e.json()]
 
 
-def is_stopped(events: list[Event]) -> bool:
+def is_stopped(events: list[SseEvent]) -> bool:
     return any(event.data == "[DONE]" or "message_stop" in event.data or '"stop"' in event.data for event in events)
 
 
-async def assert_one_error(stage: Stage, client: RawClient, code: str, source: str = "stoker") -> list[Event]:
+async def assert_one_error(stage: Stage, client: RawClient, code: str, source: str = "stoker") -> list[SseEvent]:
     """200, exactly one error event and no normal stop, the connection closes, the decision says it."""
     status, events = await told(client)
     assert status == 200

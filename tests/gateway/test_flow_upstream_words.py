@@ -12,7 +12,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, delta, story
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Secret, Serve
 from stoker.store.metrics import Metrics
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 COMPLETIONS = "/v1/completions"
@@ -27,7 +27,7 @@ BEGINS = "no[31m memory for [redacted] xxx"
 def asked(path: str, **fields: Any) -> bytes:
     turn = {"input": "hi"} if path == RESPONSES else {"messages": [{"role": "user", "content": "hi"}]}
     turn = {"prompt": "hi"} if path == COMPLETIONS else turn
-    return compose("POST", path, {"model": "a", "max_tokens": 9, **turn, **fields})
+    return compose_request("POST", path, {"model": "a", "max_tokens": 9, **turn, **fields})
 
 
 async def talking(stage: Stage, path: str, **fields: Any) -> tuple[RawClient, Talk]:

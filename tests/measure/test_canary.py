@@ -12,19 +12,29 @@ import pytest
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Kind, Outcome, Run, Subject
 from stoker.measure.canary import canary
-from stoker.measure.canary.canary import Asker, Baseline, Kept, Mismatch, Refusal, Seen, judge
-from stoker.measure.canary.questions import TINY, WORDINGS, Question, digest, questions
-from stoker.measure.requests.client import Talk
+from stoker.measure.canary.canary import (
+    Baseline,
+    BaselineRefused,
+    BaselineReply,
+    CanaryClient,
+    CanaryReply,
+    Mismatch,
+    find_mismatch,
+)
+from stoker.measure.canary.questions import TINY, WORDINGS, CanaryQuestion, digest, questions_for
+from stoker.measure.requests.client import ModelClient
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
-ASK = Question("sum", {"messages": [{"role": "user", "content": "What is 17 + 25?"}], "max_tokens": 8}, ("42",))
-OTHER = Question("pong", {"messages": [{"role": "user", "content": "Say pong."}], "max_tokens": 8}, ("pong",))
+ASK = CanaryQuestion("sum", {"messages": [{"role": "user", "content": "What is 17 + 25?"}], "max_tokens": 8}, ("42",))
+OTHER = CanaryQuestion("pong", {"messages": [{"role": "user", "content": "Say pong."}], "max_tokens": 8}, ("pong",))
 IDENTITY = {"model": "sha256:1", "revision": "1", "quantisation": "Q8_0", "template": "sha256:2", "sampling": "default"}
 
 
-def reply(*words: str, prompt: int | None = 5, failure: str = "", right: bool | None = None, **first: float) -> Seen:
-    return Seen("sum", failure, prompt, canary._digests(" ".join(words)), first, right)
+def reply(
+    *words: str, prompt: int | None = 5, failure: str = "", right: bool | None = None, **first: float
+) -> CanaryReply:
+    return CanaryReply("sum", failure, prompt, canary._digests(" ".join(words)), first, right)
 
 
 def answered(text: str, **more: Any) -> dict[str, Any]:
@@ -64,17 +74,17 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
         (reply(failure="broke_off"), False, "no answer"),
     ],
 )
-def test_when_a_reply_mismatches(now: Seen, same_execution: bool, why: str | None) -> None:
-    kept = Kept(reply("it", "is", "42", right=True, x=-1.0))
-    found = judge(kept, now, same_execution)
+def test_when_a_reply_mismatches(now: CanaryReply, same_execution: bool, why: str | None) -> None:
+    kept = BaselineReply(reply("it", "is", "42", right=True, x=-1.0))
+    found = find_mismatch(kept, now, same_execution)
     assert (found is None) if why is None else (found is not None and why in found.why)
 
 
 def test_what_differed_among_the_baselines_own_repeats_is_held_against_nobody() -> None:
-    kept = canary.keep([reply("a", "b", "c", "d", x=-1.0), reply("a", "b", "x", "y", x=-1.2)])
+    kept = canary.baseline_reply([reply("a", "b", "c", "d", x=-1.0), reply("a", "b", "x", "y", x=-1.2)])
     assert (kept.agreement, round(kept.shift, 3)) == (0.5, 0.2)
-    assert judge(kept, reply("a", "b", "z"), True) is None
-    assert judge(kept, reply("a", "z"), True) is not None
+    assert find_mismatch(kept, reply("a", "b", "z"), True) is None
+    assert find_mismatch(kept, reply("a", "z"), True) is not None
 
 
 # -- k of n --------------------------------------------------------------------------------------------------------
@@ -86,7 +96,7 @@ def resolved(repeats: Sequence[bool]) -> tuple[canary.Anomaly, int]:
     async def again() -> bool:
         return left.pop(0)
 
-    found = asyncio.run(canary.resolve(Mismatch("sum", "it differs"), again, 1.0))
+    found = asyncio.run(canary.repeat_mismatch(Mismatch("sum", "it differs"), again, 1.0))
     return found, len(repeats) - len(left)
 
 
@@ -101,27 +111,27 @@ def test_given_a_canary_mismatch_once_then_repeats_decide_and_it_is_recorded_as_
     assert not seldom.stays
     often, _ = resolved([False, False, False, True, True, *[False] * 23])
     assert often.stays
-    baseline = Baseline("d", [Kept(reply("42"))])
-    finding = canary.findings(canary.Checked([reply("43")], [once]), baseline)[0]
+    baseline = Baseline("d", [BaselineReply(reply("42"))])
+    finding = canary.findings(canary.CanaryResult([reply("43")], [once]), baseline)[0]
     assert finding.outcome is Outcome.PASSED
     assert "anomaly" in finding.seen
-    numbers = canary.numbers(canary.Checked([reply("43")], [once]), baseline)
+    numbers = canary.numbers(canary.CanaryResult([reply("43")], [once]), baseline)
     assert (numbers["anomalies"], numbers["canary.passed"], numbers["canary.n"]) == (1, 1, 1)
-    assert canary.findings(canary.Checked([reply("43")], [always]), baseline)[0].outcome is Outcome.FAILED
+    assert canary.findings(canary.CanaryResult([reply("43")], [always]), baseline)[0].outcome is Outcome.FAILED
 
 
 # -- over HTTP -----------------------------------------------------------------------------------------------------
 
 
 def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_anomaly() -> None:
-    async def run() -> tuple[Baseline, canary.Checked, canary.Checked, canary.Checked]:
+    async def run() -> tuple[Baseline, canary.CanaryResult, canary.CanaryResult, canary.CanaryResult]:
         script = Script(answers=[answered("it is 42")])
         async with ScriptedServer(script) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", script.id))
-            asker, chosen = Asker(talk), [ASK, OTHER]
+            talk = ModelClient(Target("127.0.0.1", server.port, "", script.id))
+            asker, chosen = CanaryClient(talk), [ASK, OTHER]
             try:
-                kept = await canary.record(asker, chosen, digest(chosen))
-                clean = await canary.check(asker, chosen, kept, True, lambda: 5.0, stress=2)
+                kept = await canary.record_baseline(asker, chosen, digest(chosen))
+                clean = await canary.run_canary(asker, chosen, kept, True, lambda: 5.0, stress=2)
                 server.script = script.amended({"answers": [answered("it is 41")]})
 
                 def back(name: str) -> None:
@@ -129,17 +139,17 @@ def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_ano
 
                 real, asked = asker.ask, list[str]()
 
-                async def once(question: Question) -> Seen:
+                async def once(question: CanaryQuestion) -> CanaryReply:
                     found = await real(question)
                     asked.append(question.name)
                     back(question.name)
                     return found
 
                 asker.ask = once  # type: ignore[method-assign]
-                anomalous = await canary.check(asker, chosen, kept, True, lambda: 5.0, stress=2)
+                anomalous = await canary.run_canary(asker, chosen, kept, True, lambda: 5.0, stress=2)
                 asker.ask = real  # type: ignore[method-assign]
                 server.script = script.amended({"prompt_tokens": 99})
-                changed = await canary.check(asker, chosen, kept, True, lambda: 5.0, stress=2)
+                changed = await canary.run_canary(asker, chosen, kept, True, lambda: 5.0, stress=2)
             finally:
                 talk.close()
         return kept, clean, anomalous, changed
@@ -159,9 +169,9 @@ def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_ano
 def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: pytest.MonkeyPatch) -> None:
     documents: list[dict[str, Any]] = []
 
-    async def run() -> Seen:
+    async def run() -> CanaryReply:
         async with ScriptedServer(Script(answers=[answered("42")])) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", "scripted"))
+            talk = ModelClient(Target("127.0.0.1", server.port, "", "scripted"))
             real = talk.ask
 
             async def picky(document: Any, **more: Any) -> Any:
@@ -171,7 +181,7 @@ def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: 
 
             monkeypatch.setattr(talk, "ask", picky)
             try:
-                asker = Asker(talk)
+                asker = CanaryClient(talk)
                 await asker.ask(ASK)
                 return await asker.ask(ASK)
             finally:
@@ -201,21 +211,21 @@ def test_given_a_baseline_of_another_fingerprint_then_the_comparison_is_refused(
     kept = baseline(IDENTITY | {"version": "1"})
     assert canary.require_comparable(kept, Fingerprint(parts=IDENTITY | {"version": "1"}), "d")
     assert not canary.require_comparable(kept, Fingerprint(parts=IDENTITY | {"version": "2"}), "d")
-    with pytest.raises(Refusal, match="template: sha256:2 -> sha256:3"):
+    with pytest.raises(BaselineRefused, match="template: sha256:2 -> sha256:3"):
         canary.require_comparable(kept, Fingerprint(parts=IDENTITY | {"template": "sha256:3"}), "d", True)
     unknown = Fingerprint(parts={name: value for name, value in IDENTITY.items() if name != "template"})
-    with pytest.raises(Refusal, match="template: sha256:2 -> unknown"):
+    with pytest.raises(BaselineRefused, match="template: sha256:2 -> unknown"):
         canary.require_comparable(kept, unknown, "d")
     assert not canary.require_comparable(kept, unknown, "d", unknown_ok=True)  # its version is unknown, too
-    with pytest.raises(Refusal, match="other questions"):
+    with pytest.raises(BaselineRefused, match="other questions"):
         canary.require_comparable(kept, Fingerprint(parts=IDENTITY), "e")
-    with pytest.raises(Refusal, match="no baseline"):
+    with pytest.raises(BaselineRefused, match="no baseline"):
         canary.require_comparable(baseline(IDENTITY, b"[]"), Fingerprint(parts=IDENTITY), "d")
 
 
 def test_the_shipped_models_are_asked_in_their_own_words() -> None:
-    assert questions(sorted(TINY)[0]) is WORDINGS["tiny"]
-    assert questions("sha256:else") is WORDINGS["assistant"]
+    assert questions_for(sorted(TINY)[0]) is WORDINGS["tiny"]
+    assert questions_for("sha256:else") is WORDINGS["assistant"]
     assert digest(WORDINGS["tiny"]) != digest(WORDINGS["assistant"])
     for chosen in WORDINGS.values():
         assert len({one.name for one in chosen}) == len(chosen) == 16

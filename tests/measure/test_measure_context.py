@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.trials import context_search
-from stoker.measure.trials.context_search import NotStarted, Search, Started
+from stoker.measure.trials.context_search import ContextSearch, EngineNotStarted, StartedEngine
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -23,7 +23,7 @@ Maximum concurrency for 4,096 tokens per request: 7.50x
 @pytest.mark.parametrize("largest", [0, 300, 1024, 5000, 8191, 8192, 9999, 40_000])
 @pytest.mark.parametrize("low", [256, 2048, 30_000])
 def test_the_search_ends_at_the_largest_that_works(largest: int, low: int) -> None:
-    search, tried = Search(low, 32_768), []
+    search, tried = ContextSearch(low, 32_768), []
     while (candidate := search.next()) is not None:
         tried.append(candidate)
         search.took(candidate, candidate <= largest)
@@ -33,22 +33,22 @@ def test_the_search_ends_at_the_largest_that_works(largest: int, low: int) -> No
 
 def test_what_engines_report() -> None:
     props = {"total_slots": 4, "default_generation_settings": {"n_ctx": 2048}}
-    assert context_search.reported(None, VLLM, 4096) == (30_720, 7.5)
-    assert context_search.reported(None, "max_total_num_tokens=8192, x", 4096) == (8192, 2.0)
-    assert context_search.reported(props, "", 2048) == (8192, 4.0)
-    assert context_search.reported(props, "", 4096) == (8192, 0.0)
-    assert context_search.reported(None, "", 4096) == (None, None)
+    assert context_search.reported_capacity(None, VLLM, 4096) == (30_720, 7.5)
+    assert context_search.reported_capacity(None, "max_total_num_tokens=8192, x", 4096) == (8192, 2.0)
+    assert context_search.reported_capacity(props, "", 2048) == (8192, 4.0)
+    assert context_search.reported_capacity(props, "", 4096) == (8192, 0.0)
+    assert context_search.reported_capacity(None, "", 4096) == (None, None)
 
 
 def searched(
     low: int, high: int, concurrency: float, most: int, **script: Any
-) -> tuple[list[context_search.Trial], int, int]:
+) -> tuple[list[context_search.ContextTrial], int, int]:
     """Scripted engines that come up with at most `most` tokens: (trials, started, stopped)."""
     counts = [0, 0]
 
-    async def start(length: int) -> Started:
+    async def start(length: int) -> StartedEngine:
         if length > most:
-            raise NotStarted("out of memory")
+            raise EngineNotStarted("out of memory")
         counts[0] += 1
         server = ScriptedServer(Script(context=length, **script))
         await server.start()
@@ -58,9 +58,9 @@ def searched(
             await server.close()
 
         props = {"total_slots": 4, "default_generation_settings": {"n_ctx": length}}
-        return Started(Target("127.0.0.1", server.port, "", "scripted"), Told(props), "", stop)
+        return StartedEngine(Target("127.0.0.1", server.port, "", "scripted"), EngineReport(props), "", stop)
 
-    trials = asyncio.run(context_search.search(low, high, concurrency, start))
+    trials = asyncio.run(context_search.search_context(low, high, concurrency, start))
     return trials, counts[0], counts[1]
 
 
@@ -92,12 +92,12 @@ def test_an_engine_that_cuts_what_it_is_sent_proves_nothing() -> None:
 
 
 def test_a_limit_that_the_engine_lowered_is_said() -> None:
-    async def start(length: int) -> Started:
+    async def start(length: int) -> StartedEngine:
         async def stop() -> None:
             return None
 
         props = {"total_slots": 1, "default_generation_settings": {"n_ctx": 2048}}
-        return Started(Target("127.0.0.1", 1, "", "x"), Told(props), "", stop)
+        return StartedEngine(Target("127.0.0.1", 1, "", "x"), EngineReport(props), "", stop)
 
-    trial = asyncio.run(context_search.prove(4096, 1, start))
+    trial = asyncio.run(context_search.try_context(4096, 1, start))
     assert trial.outcome == "the engine took 2048 tokens for its limit instead"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
-from stoker.measure.comparison.runs import chief, compare, spread
+from stoker.measure.comparison.runs import compare_runs, most_important, spread
 from stoker.measure.statistics.stats import Interval, wilson
 
 
@@ -18,7 +18,7 @@ def run(parts: dict[str, str], **numbers: Number) -> Run:
 def test_numbers_stand_side_by_side_with_difference_and_spreads() -> None:
     before = run({"model": "x"}, rate=100.0, rate_low=90.0, rate_high=110.0, only=None, tools__passed=9, tools__n=10)
     after = run({"model": "y"}, rate=150.0, rate_low=140.0, rate_high=160.0, tools__passed=20, tools__n=20)
-    found = compare(before, after)
+    found = compare_runs(before, after)
     assert found.difference.identity == ["model: x -> y"]
     assert [row.name for row in found.rows] == ["only", "rate", "tools rate"]
     only, rate, tools = found.rows
@@ -54,8 +54,8 @@ def test_of_a_benchmark_the_twelve_figures_that_matter_come_first_with_their_uni
         "n_single_token",
     ]
     numbers: dict[str, Number] = {f"{step}{name}": 2.0 for step in ("", "c1.", "c4.") for name in names}
-    rows = compare(run({}, **numbers), run({}, **dict.fromkeys(numbers, 3.0))).rows
-    shown = chief(rows, Kind.BENCHMARK)
+    rows = compare_runs(run({}, **numbers), run({}, **dict.fromkeys(numbers, 3.0))).rows
+    shown = most_important(rows, Kind.BENCHMARK)
     assert [row.name for row in shown] == names[:12]
     assert [row.unit for row in shown[:6]] == ["tokens/s", "tokens/s", "clients", "1/s", "tokens/s", "ms"]
     assert {row.ratio for row in shown} == {1.5}
@@ -70,6 +70,6 @@ def test_of_anything_else_what_is_apart_and_what_changed_most_comes_first() -> N
         "y.n": 20,
     }
     after: dict[str, Number] = {**before, "n07": 300, "x.passed": 19}
-    shown = chief(compare(run({}, **before), run({}, **after)).rows, Kind.CANARY)
+    shown = most_important(compare_runs(run({}, **before), run({}, **after)).rows, Kind.CANARY)
     assert [row.name for row in shown[:3]] == ["x rate", "y rate", "n07"]
     assert len(shown) == 12

@@ -10,7 +10,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -34,10 +34,12 @@ def document(dialect: Dialect, text: str = "hi", **fields: Any) -> dict[str, Any
     return {"messages": turns, **limit, **fields}
 
 
-def heard(script: Script, ask: Callable[[Talk], Awaitable[Heard]], dialect: Dialect = Dialect.CHAT) -> Heard:
-    async def run() -> Heard:
+def heard(
+    script: Script, ask: Callable[[ModelClient], Awaitable[ModelReply]], dialect: Dialect = Dialect.CHAT
+) -> ModelReply:
+    async def run() -> ModelReply:
         async with ScriptedServer(script) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", script.id), dialect)
+            talk = ModelClient(Target("127.0.0.1", server.port, "", script.id), dialect)
             try:
                 return await ask(talk)
             finally:
@@ -46,7 +48,7 @@ def heard(script: Script, ask: Callable[[Talk], Awaitable[Heard]], dialect: Dial
     return asyncio.run(run())
 
 
-def streamed(dialect: Dialect, text: str = "hi", **fields: Any) -> Callable[[Talk], Awaitable[Heard]]:
+def streamed(dialect: Dialect, text: str = "hi", **fields: Any) -> Callable[[ModelClient], Awaitable[ModelReply]]:
     options = {"stream_options": {"include_usage": True}} if dialect is Dialect.CHAT else {}
     return lambda talk: talk.ask(document(dialect, text, stream=True, **options, **fields))
 
@@ -112,8 +114,8 @@ def test_an_answer_that_is_none_is_a_failure() -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    async def run() -> Heard:
-        talk = Talk(Target("127.0.0.1", 1, "", "m"))
+    async def run() -> ModelReply:
+        talk = ModelClient(Target("127.0.0.1", 1, "", "m"))
         return await talk.ask({})
 
     assert asyncio.run(run()).timed.failure == "unreachable"
@@ -126,7 +128,7 @@ def test_hanging_up_is_heard_by_the_server_and_is_no_answer() -> None:
 
 
 def test_a_request_that_is_sent_late_knows_it() -> None:
-    async def late(talk: Talk) -> Heard:
+    async def late(talk: ModelClient) -> ModelReply:
         return await talk.ask(document(Dialect.CHAT), scheduled=talk.clock() - 1.0)
 
     assert heard(Script(), late).timed.lag > 1.0

@@ -363,7 +363,7 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
 @pytest.mark.parametrize(
     ("serve", "why"),
     [
-        (Serve("a", translation=Translation(cloud=True)), "a cloud, which costs"),
+        (Serve("a", translation=Translation(cloud=True)), "no preflight of a cloud"),
         (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "speaks no chat"),
     ],
 )

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, free_port, running, serve
 
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 from stoker.testing.script.script import Script
 
 KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters", "CLOUD": "sk-cloud-3"}
@@ -44,7 +44,7 @@ async def cloud() -> AsyncIterator[int]:
         await process.communicate()
 
 
-async def by(plane: Plane, key: str, model: str) -> Reply:
+async def by(plane: Plane, key: str, model: str) -> RawReply:
     return await ask(plane, model, headers=(("authorization", f"Bearer {KEYS[key]}"),))
 
 

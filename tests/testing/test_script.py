@@ -11,7 +11,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.testing.script import quirks
-from stoker.testing.script.ask import read
+from stoker.testing.script.ask import read_request
 from stoker.testing.script.script import Script, flag_name, table
 from stoker.testing.scripted import _read
 
@@ -116,11 +116,11 @@ def test_changes_come_as_json_values_or_as_text() -> None:
     ],
 )  # fmt: skip
 def test_the_last_user_text_may_override_the_script(body: bytes, found: dict[str, str]) -> None:
-    assert read(Dialect.CHAT, body).overrides() == found
+    assert read_request(Dialect.CHAT, body).overrides() == found
 
 
 def test_a_prompt_has_one_token_per_word_of_what_a_model_would_see() -> None:
-    ask = read(
+    ask = read_request(
         Dialect.MESSAGES,
         b'{"system":[{"type":"text","text":"be kind"}],"tools":[{"name":"f"}],"messages":['
         b'{"role":"user","content":"one two"},'

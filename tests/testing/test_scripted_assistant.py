@@ -12,7 +12,7 @@ import pytest
 from stoker.domain.answer import Stop
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.testing.script.assistant import TOKEN, instance
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -21,10 +21,10 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Weather.", "parameters": WEATHER}}
 
 
-def ask(document: Mapping[str, Any], dialect: Dialect = Dialect.CHAT, **script: Any) -> Heard:
-    async def run() -> Heard:
+def ask(document: Mapping[str, Any], dialect: Dialect = Dialect.CHAT, **script: Any) -> ModelReply:
+    async def run() -> ModelReply:
         async with ScriptedServer(Script(assistant=True, **script)) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", "scripted"), dialect)
+            talk = ModelClient(Target("127.0.0.1", server.port, "", "scripted"), dialect)
             return await talk.ask(document)
 
     return asyncio.run(run())

@@ -29,11 +29,15 @@ from stoker.domain.access import Settings
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ConfigError, StokerError
 from stoker.domain.events import (
+    AliasMoved,
     Event,
     FleetBecameBusy,
     FleetBecameIdle,
     MemoryMeasured,
+    MoveCause,
     OperatorActed,
+    PromotionWatchEnded,
+    RollbackNotSaved,
     ServeAdopted,
     ServeDisconnected,
     ServeExited,
@@ -51,25 +55,28 @@ from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.engines.placement import placed as vaulted
-from stoker.fleet.memory.host import host
+from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.monitoring.external_serves import Outside, answers
-from stoker.fleet.monitoring.watchdog_view import Sight, counters
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
+from stoker.fleet.monitoring.watchdog_view import ConductorView, counters
 from stoker.fleet.process.launch_fingerprint import fingerprint
-from stoker.fleet.process.signing import Signer as LaunchSigner
+from stoker.fleet.process.signing import KeySigner as LaunchSigner
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.warm.keeper import Keeper, budget
+from stoker.fleet.warm.keeper import WarmKeeper, budget
 from stoker.fleet.watchdog.probe import HttpProbe
-from stoker.fleet.watchdog.watchdog import Dog
-from stoker.gateway.admin import Admin, StatusSources
+from stoker.fleet.watchdog.watchdog import WatchdogLoop
+from stoker.gateway.admin import Admin
+from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front
+from stoker.gateway.front import Front, Pages
+from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.gateway.status import StatusReport, StatusSources
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 from stoker.promotion.promotions import Promotions
@@ -93,7 +100,7 @@ from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.evidence import Evidence
 from stoker.routing.prewarm import Prewarmer
 from stoker.routing.router import TierRouter
-from stoker.store.active_residents import Active
+from stoker.store.active_residents import ActiveResidents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.journal import SwapJournal
@@ -232,11 +239,11 @@ class Application:
         self._complained: set[str] = set()
         self._doubted = ""
         self._remembering = ThreadPoolExecutor(1, "active")  # one: the last word is the last written
-        self._active = Active(Path(settings.paths.state) / "active.json")
+        self._active = ActiveResidents(Path(settings.paths.state) / "active.json")
         fleet_log = logging.getLogger("stoker.fleet")
         self._warm_bytes = budget(settings.warm)
         self.foresight = Prewarmer(self._foresee, clock.now, asyncio.get_running_loop().call_later)
-        self.warm = Keeper(
+        self.warm = WarmKeeper(
             self._warm_bytes, placed(settings), fleet_log, settings.warm.predict, predictions=self.foresight.predictions
         )
         context = FleetContext(settings.paths, clock, fleet_log, self._state.signing_key, self._slot, self._happened)
@@ -248,8 +255,8 @@ class Application:
         self._cool = supervisor.cool
         self.conductor.force(self._force)
         self.promotions = Promotions(
-            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._renamed,
-            self.events.note, self._evidence, self._watched,
+            Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._happened,
+            self._evidence,
         )  # fmt: skip
         state = Path(settings.paths.state)
         self.evidence = Evidence()
@@ -260,7 +267,7 @@ class Application:
             self.evidence, demoter, known, self.conductor.target, self.events.note, lambda serve: self._doubt()
         )
         self.promotions.configure(settings.aliases, settings.serves)
-        self._memory = host().total
+        self._memory = host_memory().total
         client = InternalClient(self.pool, Formatter(Signer((self._state.signing_key(),)), clock.wall))
         judge = Judge(self.conductor, client, clock.now)
         self.companion = ClassifierModel(state, self.conductor, client, self.metrics.routed.classifier, clock.now)
@@ -272,9 +279,9 @@ class Application:
         self._router: TierRouter | None = None
         dispatcher = self._route(settings, self._rows)
         self.flow = Flow(self._flow_settings(settings, dispatcher), self._carrier, clock, self._seal)
-        sight = Sight(self.conductor, self.flow.work, supervisor.is_asleep)
-        self.dog = Dog(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
-        self.outside = Outside(self.conductor, answers(clock))
+        sight = ConductorView(self.conductor, self.flow.work, supervisor.is_asleep)
+        self.dog = WatchdogLoop(settings.watchdog, sight, probe, self.conductor, clock, fleet_log)
+        self.outside = ExternalServeFinder(self.conductor, health_check(clock))
         sources = StatusSources(
             self.events.recent,
             self.dog.report,
@@ -282,22 +289,17 @@ class Application:
             self.warm.statistics,
             self.conversations.statistics,
             self.shadow.status,
-            self.shadow.grade_of,
             self.companion.status,
+            self.promotions.status,
         )
-        self.admin = Admin(
-            settings,
-            self.conductor,
-            self.flow,
-            self.store,
-            self.metrics,
-            clock,
-            self._reload,
-            sources,
-            self.promotions,
+        decisions = DecisionPages(self.store, self.shadow.grade_of)
+        pages = Pages(
+            Admin(self.conductor, self.flow, clock, decisions, self._reload, self.promotions),
+            StatusReport(self.conductor, self.flow, self.store, self.metrics, clock, sources),
+            ModelList(self.conductor),
+            OllamaEndpoints(self.metrics.observe_legacy),
         )
-        ollama = OllamaEndpoints(settings.front_door, self.metrics.observe_legacy)
-        self.front = Front(self.flow, Door(settings.front_door), self.admin, ollama, self.metrics.observe_refusal)
+        self.front = Front(self.flow, Door(settings.front_door), pages, self.metrics.observe_refusal)
 
     def _thinking_signer(self) -> Signer:
         """Signs what local models thought; what it signed before the key was rotated is still its own."""
@@ -350,14 +352,26 @@ class Application:
                 self.events.note("adopted", name, "it was still running")
             case ServeExited(name, detail):
                 self._exited(name, detail)
-            case ServeDisconnected(host, port):
-                self.pool.drop(host, port)
+            case ServeDisconnected(host_memory, port):
+                self.pool.drop(host_memory, port)
             case ServeRestarted(name, reason):
                 self.events.note("restarted", name, reason)
             case ServeParked(name, reason):
                 self.events.note("parked", name, reason)
             case MemoryMeasured(name, size):
                 self.conductor.measured(name, size)
+            case AliasMoved(alias, serve, previous, cause, reason):
+                self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
+                text = f"alias {alias} means it now, {previous} before{f': {reason}' if reason else ''}"
+                if cause is MoveCause.RESET:
+                    text = f"alias {alias} means it again, {previous} before"
+                elif cause is MoveCause.ROLLED_BACK:
+                    text = f"alias {alias} means it again: {previous} failed its {reason}"
+                self.events.note(cause.value, serve, text)
+            case RollbackNotSaved(serve, problem):
+                self.events.note("rollback", serve, f"it is not on disk: {problem}")
+            case PromotionWatchEnded(override, finding, rolled_back):
+                self._watched(override, finding, rolled_back)
             case OperatorActed(name):
                 self.dog.forget(name)
 
@@ -418,10 +432,6 @@ class Application:
         self.events.note("exited", name, detail)
         self.dog.exited(name, detail)
         self.outside.on_lost(name)
-
-    def _renamed(self, serves: tuple[Serve, ...]) -> None:
-        """An alias has moved: the next request sees it."""
-        self.flow.configure(replace(self.flow.settings, names=self._names(self.settings)))
 
     def _names(self, settings: Settings) -> Names:
         """What may be asked for by name: serves, aliases as they stand, tiers. No cloud tier where none is allowed."""
@@ -540,7 +550,7 @@ class Application:
         if fresh.warm.memory != self.settings.warm.memory:  # what is free now says nothing of what was at the start
             self._warm_bytes = budget(fresh.warm)
         self.flow.configure(self._flow_settings(fresh, self._route(fresh, rows)))
-        self.front.door = Door(fresh.front_door)
+        self.front.configure(Door(fresh.front_door))
         for name in old.keys() & new.keys():
             if _differs(old[name], new[name]):
                 self.dog.forget(name)
@@ -549,7 +559,7 @@ class Application:
         self._cool(self.warm.reload(self._warm_bytes, placed(fresh), fresh.warm.predict))
         routes = fresh.router != self.settings.router or rows != self._rows
         self._rows = rows
-        self.settings = self.admin.settings = fresh
+        self.settings = fresh
         return {
             "changed": sorted(name for name in old.keys() & new.keys() if _differs(old[name], new[name])),
             "added": sorted(new.keys() - old.keys()),

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
+from stoker.domain.gate import Override
+from stoker.domain.run import Finding
 from stoker.domain.swap import SwapReport
 
 
@@ -95,9 +98,41 @@ class PredictionsChanged:
     """Routing predicts other models than before."""
 
 
+class MoveCause(Enum):
+    """Why an alias means another serve now."""
+
+    PROMOTED = "promoted"
+    RESET = "reset"
+    """Back to what the configuration says."""
+    ROLLED_BACK = "rolled back"
+
+
 @dataclass(frozen=True, slots=True)
-class AliasesMoved:
-    """At least one alias means another serve than before."""
+class AliasMoved:
+    """Requests for this alias go to another serve from now on."""
+
+    alias: str
+    serve: str
+    previous: str
+    cause: MoveCause
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackNotSaved:
+    """An alias went back to this serve, but the disk does not have it: after a restart it is promoted again."""
+
+    serve: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionWatchEnded:
+    """The watch over a promotion is complete. `rolled_back`: the model got worse."""
+
+    override: Override
+    finding: Finding
+    rolled_back: bool
 
 
 Event = (
@@ -113,7 +148,9 @@ Event = (
     | OperatorActed
     | ServeIdentified
     | PredictionsChanged
-    | AliasesMoved
+    | AliasMoved
+    | RollbackNotSaved
+    | PromotionWatchEnded
 )
 Notify = Callable[[Event], None]
 

@@ -14,7 +14,7 @@ from stoker.domain.errors import StokerError
 
 
 @contextlib.contextmanager
-def sole(state: Path, place: str, what: str) -> Iterator[None]:
+def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
     """Hold STATE/measuring/PLACE.lock; `place` is the slot's name, or the serve's that has none.
 
     `what` is told to whoever comes second: "a soak of fast". Never waits. Raises StokerError `measuring`. The kernel

@@ -58,12 +58,12 @@ class ClassifierModel:
         self._now = now
         self._router: TierRouter | None = None
         self._settings: ClassifierModelSettings | None = None
-        self._kept = proofs.Kept()
+        self._kept = proofs.ClassifierAnswers()
         self._lost = ""
         """Why it must stay off, whatever runs."""
         self._was_weighed = False
         """It answered the whole test set, so measuring it again would say nothing new."""
-        self._of: tuple[proofs.Kept, ClassifierModelSettings, tuple[str, ...]] | None = None
+        self._of: tuple[proofs.ClassifierAnswers, ClassifierModelSettings, tuple[str, ...]] | None = None
         """What the two above were computed from."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
@@ -78,12 +78,12 @@ class ClassifierModel:
         limits = router.settings.breaker
         if (settings, limits) != (self._settings, self._limits):
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
-        kept, high_risk = proofs.load(proofs.path_of(self._state, settings.serve)), router.settings.high_risk
+        kept, high_risk = proofs.load_answers(proofs.path_of(self._state, settings.serve)), router.settings.high_risk
         self._settings, self._kept = settings, kept
         if kept.head is None:
             self._lost, self._was_weighed, self._of = "it was not measured", False, None
         elif (kept, settings, high_risk) != self._of:  # weighing takes as long as many requests
-            proof = proofs.weigh(kept.said, settings, high_risk)
+            proof = proofs.prove(kept.said, settings, high_risk)
             self._lost, self._was_weighed, self._of = proof.why, proof.asked == proof.total, (kept, settings, high_risk)
         return not self._lost
 
@@ -169,8 +169,8 @@ class ClassifierModel:
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
             last = router.evidence.fingerprints.get(serve.name)
-            return _NOT_LOADED if last is None or proofs.mark(last) == self._kept.head else _CHANGED
-        return "" if proofs.mark(now) == self._kept.head else _CHANGED
+            return _NOT_LOADED if last is None or proofs.header_of(last) == self._kept.head else _CHANGED
+        return "" if proofs.header_of(now) == self._kept.head else _CHANGED
 
     def status(self) -> dict[str, Any] | None:
         """For /status; None: none is configured. Counts are since the start."""

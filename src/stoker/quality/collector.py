@@ -13,7 +13,7 @@ from stoker.domain.decision import Routed
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.measure.statistics.drift import Drift
+from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, key_of
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.identify import KeyRejected
@@ -43,7 +43,7 @@ class EvidenceCollector:
         self._note = note
         self._on_identified = on_identified
         self._router: TierRouter | None = None
-        self._drift = Drift()
+        self._drift = DriftDetector()
         self._identifying: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, router: TierRouter | None) -> None:

@@ -16,7 +16,7 @@ from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
-from stoker.measure.artifacts.fingerprint import Told
+from stoker.measure.artifacts.fingerprint import EngineReport
 
 PAGES = ("props", "v1/models", "version")
 """Where engines say what they are, in the order of the fields of `Told`."""
@@ -31,16 +31,16 @@ async def identify(serve: Serve, target: Target, state: Path) -> Fingerprint:
     told = await ask(target)
 
     def made() -> Fingerprint:
-        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.files(serve)), packages(serve))
+        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.identity_files(serve)), packages(serve))
 
     return await asyncio.to_thread(made)
 
 
-async def ask(target: Target, pages: Collection[str] = PAGES) -> Told:
+async def ask(target: Target, pages: Collection[str] = PAGES) -> EngineReport:
     """What an engine says of itself on those pages; None for a page that it does not have. Raises KeyRejected."""
     asked = [page for page in PAGES if page in pages]
     said = dict(zip(asked, await asyncio.gather(*(_json(target, page) for page in asked)), strict=True))
-    return Told(*(said.get(page) for page in PAGES))
+    return EngineReport(*(said.get(page) for page in PAGES))
 
 
 async def _json(target: Target, page: str) -> Any:

@@ -27,7 +27,7 @@ from stoker.domain.tier import Tier
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
 from stoker.quality import judge_prompt
-from stoker.quality.judge_prompt import Grade
+from stoker.quality.judge_prompt import JudgeGrade
 from stoker.request.decide.breaker import Breaker
 from stoker.routing.router import TierRouter
 
@@ -78,7 +78,7 @@ class Judge:
             return JudgeReply(None, "judge_not_loaded")  # 2
         if serve.context is not None and _tokens(size) + judge_prompt.most_tokens(tier.cloud) > serve.context:
             return JudgeReply(None, "too_long")  # 3
-        question = partial(judge_prompt.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
+        question = partial(judge_prompt.judge_question, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
             async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
                 breaker.on_sent(self._now())
@@ -98,10 +98,10 @@ class Judge:
         cost = self.estimate(tier, size)
         if usage.input is not None and usage.output is not None:
             cost = tier.cost.of(usage.input, usage.output)
-        found = judge_prompt.grade(text)
-        if found is Grade.UNSURE or found is None:
+        found = judge_prompt.parse_grade(text)
+        if found is JudgeGrade.UNSURE or found is None:
             return JudgeReply(None, "unsure" if found else "judge_unclear", cost)  # 6
-        return JudgeReply(found is Grade.PASS, cost=cost)  # 7
+        return JudgeReply(found is JudgeGrade.PASS, cost=cost)  # 7
 
     def _circuit(self, tier: Tier, limits: BreakerLimits) -> Breaker:
         """A fresh circuit for another judge or other limits. Faults may be any time apart, because grades are rare."""

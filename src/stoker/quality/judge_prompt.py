@@ -43,17 +43,17 @@ Answer with one JSON object and nothing else: {{"verdict": "pass"}}, {{"verdict"
 tell, {{"verdict": "unsure"}}."""
 
 
-class Grade(StrEnum):
+class JudgeGrade(StrEnum):
     PASS = "pass"
     FAIL = "fail"
     UNSURE = "unsure"
     """No sample."""
 
 
-_GRADES = {one.value: one for one in Grade}
+_GRADES = {one.value: one for one in JudgeGrade}
 
 
-def conversation(prompt: Prompt) -> str | None:
+def conversation_text(prompt: Prompt) -> str | None:
     """What was asked, as text: the tools that were offered, and the turns. None: something in it is no text."""
     parts = [f"[tool {tool.name}] {tool.description or ''}\n{_schema(tool.schema)}".rstrip() for tool in prompt.tools]
     if prompt.format is not None:
@@ -66,7 +66,9 @@ def conversation(prompt: Prompt) -> str | None:
     return "\n\n".join(parts)
 
 
-def asked(task: str, conversation: str, answer: str, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
+def judge_question(
+    task: str, conversation: str, answer: str, nonce: str, cloud: bool = False, plain: bool = False
+) -> Prompt:
     """What the judge gets. `nonce`, `cloud`, `plain`: see `domain.question`."""
     data = f"{quoted('conversation', conversation, nonce)}\n\n{quoted('answer', answer, nonce)}"
     rules = _RULES.format(nonce=nonce, task=task)
@@ -78,18 +80,18 @@ def most_tokens(cloud: bool) -> int:
     return 1024 if cloud else 256
 
 
-def grade(reply: str) -> Grade | None:
+def parse_grade(reply: str) -> JudgeGrade | None:
     """What a judge says; fences and words around the object do not matter. None: nothing, or two different things."""
     found = one_word(reply, "verdict", _GRADES)
     return None if found is None else _GRADES[found]
 
 
-def merged(row: Row | None, tier: str, task: str, mark: Fingerprint, passed: bool, at: float) -> Row:
+def merge_grade(row: Row | None, tier: str, task: str, mark: Fingerprint, passed: bool, at: float) -> Row:
     """The live row with one more grade; of another fingerprint it begins anew. `at`: Unix time."""
     of_this = row is not None and (row.identity, row.execution) == (mark.identity, mark.execution)
     n, good = (row.n, row.passed) if row is not None and of_this else (0, 0)
     n, good = n + 1, good + passed
-    verdict = stats.OF_A_ROW[stats.Sprt().of(good, n)]
+    verdict = stats.ROW_VERDICTS[stats.Sprt().of(good, n)]
     return Row(tier, task, mark.identity, mark.execution, n, good, verdict, source=LIVE, at=at)
 
 
@@ -101,7 +103,7 @@ def _told(blocks: Iterable[Block]) -> str | None:
             case Text(text=text) | Refusal(text=text):
                 parts.append(text)
             case Call(name=name, arguments=arguments):
-                parts.append(called(name, arguments))
+                parts.append(call_text(name, arguments))
             case Result(content=content):
                 inner = _told(content)
                 if inner is None:
@@ -114,7 +116,7 @@ def _told(blocks: Iterable[Block]) -> str | None:
     return "\n".join(parts)
 
 
-def called(name: str, arguments: str) -> str:
+def call_text(name: str, arguments: str) -> str:
     """A call, as a judge reads it."""
     return f"[call] {name}({arguments})"
 

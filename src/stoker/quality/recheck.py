@@ -161,20 +161,20 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     A cancel breaks it off, as the end of the serve does: the findings then say `interrupted`.
     """
     await asyncio.to_thread(_load)
-    from stoker.measure.preflight.run import Options, preflight
+    from stoker.measure.preflight.run import PreflightOptions, run_preflight
     from stoker.measure.preflight.table import NAMES
 
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
     asked = [name for name in NAMES if name not in LEFT_OUT]
-    options = Options(asked, needle, context, _wording(serve, target), at_once=1)
+    options = PreflightOptions(asked, needle, context, _wording(serve, target), at_once=1)
     where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
-    first = (await preflight(subject, target, options)).findings
+    first = (await run_preflight(subject, target, options)).findings
     failed = failures(first)
     if not failed or any(one.outcome is Outcome.INTERRUPTED for one in first):
         return [first]
-    return [first, (await preflight(subject, target, options._replace(only=failed, seed=2))).findings]
+    return [first, (await run_preflight(subject, target, options._replace(only=failed, seed=2))).findings]
 
 
 def _wording(serve: Serve, target: Target) -> str:

@@ -166,12 +166,12 @@ class ShadowGrader:
         fingerprint = None if known is None else router.current_fingerprint(known.serve, known.cloud)
         if fingerprint is None:
             return "tier_unknown"
-        conversation = judge_prompt.conversation(recorder.prompt)
+        conversation = judge_prompt.conversation_text(recorder.prompt)
         if conversation is None:
             return "not_text"
         if len(conversation) > MAX_TEXT:
             return "too_long"
-        answer = "\n".join(judge_prompt.called(name, text) if name else text for name, text in recorder.answer)
+        answer = "\n".join(judge_prompt.call_text(name, text) if name else text for name, text in recorder.answer)
         return GradingJob(request_id, tier, task_class, fingerprint, conversation, answer)
 
     def _drop(self, reason: str) -> None:
@@ -223,7 +223,7 @@ class ShadowGrader:
     def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
         before = self._evidence.grades.get(key)
-        self._evidence.on_graded(judge_prompt.merged(before, job.tier, job.task, job.fingerprint, passed, at))
+        self._evidence.on_graded(judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at))
         word = "pass" if passed else "fail"
         self._counts.graded_one(job.task, job.tier, word)
         self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}"

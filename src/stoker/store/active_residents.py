@@ -13,7 +13,7 @@ from stoker.disk import atomic
 log = logging.getLogger("stoker.store")
 
 
-class Active:
+class ActiveResidents:
     """The last resident of each slot that was proved ready: what starts again after a reboot.
 
     Written by rename and synced: through a power cut a reader finds the old list or the new one. Any thread may call.

@@ -21,7 +21,7 @@ log = logging.getLogger("stoker.store")
 VERSION = 1
 
 
-class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LiveGradesDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int = VERSION
     spent: Spent = Spent()
     rows: list[Row] = []
@@ -34,7 +34,7 @@ def path_of(state: str | Path) -> Path:
 def encode(rows: Rows, spent: Spent) -> bytes:
     """The same bytes for the same rows, in whatever order they come."""
     ordered = [rows[key] for key in sorted(rows)]
-    return msgspec.json.format(msgspec.json.encode(Live(VERSION, spent, ordered)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(LiveGradesDocument(VERSION, spent, ordered)), indent=1) + b"\n"
 
 
 def read(path: Path) -> tuple[Rows, Spent]:
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[Rows, Spent]:
     except FileNotFoundError:
         return {}, Spent()
     try:
-        found = msgspec.json.decode(body, type=Live)
+        found = msgspec.json.decode(body, type=LiveGradesDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError([f"{path}: holds no live grades: {error}"]) from error
     if found.version != VERSION:

@@ -27,7 +27,7 @@ class ServeSeries:
         self.rate: float | None = None
 
 
-class RequestCell:
+class MetricsCell:
     """Requests with the same serve, endpoint, status and outcome."""
 
     __slots__ = ("count", "series")
@@ -48,7 +48,7 @@ class Metrics:
         self._slots = labels.names()
         self._codes = labels.codes()
         self._outcomes = labels.codes()
-        self.cells: dict[tuple[str, str, int, str], RequestCell] = {}
+        self.cells: dict[tuple[str, str, int, str], MetricsCell] = {}
         self.series: dict[str, ServeSeries] = {}
         self.errors: dict[str, int] = {}
         self.swaps: dict[tuple[str, str], int] = {}
@@ -132,7 +132,7 @@ class Metrics:
         output, rate = (series.output, series.rate) if series is not None else (0, None)
         return {"requests": requests, "output_tokens": output, "tokens_per_second": rate}
 
-    def _cell(self, decision: Decision) -> RequestCell:
+    def _cell(self, decision: Decision) -> MetricsCell:
         """The cell of a combination that is new, or has a value that is not admitted as a label."""
         name = self._names.label(decision.serve or labels.NONE)
         path = labels.PATHS.get(decision.endpoint, labels.OTHER)
@@ -140,6 +140,6 @@ class Metrics:
         outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
         cell = self.cells.get((name, path, status, outcome))
         if cell is None:
-            cell = RequestCell(self.series.setdefault(name, ServeSeries()))
+            cell = MetricsCell(self.series.setdefault(name, ServeSeries()))
             self.cells[name, path, status, outcome] = cell
         return cell

@@ -27,7 +27,7 @@ class _Kind:
         self.unrecorded = 0
 
 
-class RefusalSampler:
+class RefusalSampling:
     """See the module's docstring. `now` gives monotonic seconds. Belongs to one thread."""
 
     def __init__(self, now: Callable[[], float]) -> None:

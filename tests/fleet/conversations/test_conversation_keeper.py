@@ -19,9 +19,9 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
-from stoker.fleet.conversations.keeper import Keeper, Statistics, keeps
-from stoker.fleet.conversations.sequence_use import Run, SequenceStay
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.conversations.keeper import ConversationKeeper, ConversationStatistics, saves_conversations
+from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse
+from stoker.fleet.process.signing import KeySigner
 from stoker.testing.clock import FakeClock
 
 SERVE = Serve(name="fast", model="hub/id", keep_conversations=True)
@@ -81,7 +81,7 @@ class Bench:
         self.clock = FakeClock()
         self.settings = Conversations(**settings)
         log = logging.getLogger("test.conversations")
-        self.keeper = Keeper(self.root, self.settings, Signer(lambda: bytes(32)), self.clock, log)
+        self.keeper = ConversationKeeper(self.root, self.settings, KeySigner(lambda: bytes(32)), self.clock, log)
         self.engine = Engine(lambda: self.root / "fast")
         self.address = Target("", 0)
 
@@ -150,8 +150,8 @@ def play(tmp_path: Path) -> Play:
 )
 def test_only_a_llama_cpp_whose_command_line_is_ours_keeps_conversations(play: Play, other: Serve) -> None:
     async def story(bench: Bench) -> None:
-        assert keeps(SERVE)
-        assert not keeps(other)
+        assert saves_conversations(SERVE)
+        assert not saves_conversations(other)
         assert bench.keeper.directory(other) is None
         bench.started(other)
         assert bench.begin() is None
@@ -346,7 +346,7 @@ def test_a_restore_waits_for_the_save_before_it(play: Play) -> None:
         assert bench.keeper._sealing, "it is not proved yet"
         assert (await bench.turn()).restored == 10
         assert bench.engine.asked == ["restore 0"]
-        assert bench.keeper.statistics() == Statistics(1, 20, 1, 0, 1, 0)
+        assert bench.keeper.statistics() == ConversationStatistics(1, 20, 1, 0, 1, 0)
 
     play(story)
 
@@ -546,10 +546,10 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
     async def story(bench: Bench) -> None:
         bench.started()
         stay = bench.begin()
-        assert isinstance(stay, SequenceStay)
+        assert isinstance(stay, SequenceUse)
         stay.end(None)
         run = bench.keeper._runs["fast"]
-        assert isinstance(run, Run)
+        assert isinstance(run, EngineRun)
         assert run.sequences.on_stop() == []
 
     play(story)

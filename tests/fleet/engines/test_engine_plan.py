@@ -11,9 +11,9 @@ import pytest
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import embedded, llama_cpp, plan
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.launch import LaunchPlace
 
-PLACE = Place(1234, "sesame")
+PLACE = LaunchPlace(1234, "sesame")
 
 
 def serve(directory: Path, **fields: Any) -> Serve:

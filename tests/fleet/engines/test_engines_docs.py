@@ -52,7 +52,7 @@ def names() -> str:
 
 def kinds() -> str:
     rows = ["| kind | proposed status | advice |", "|---|---|---|"]
-    for kind in failures.Kind:
+    for kind in failures.FailureKind:
         proposed = failures.PROPOSED.get(kind)
         rows.append(f"| `{kind}` | {proposed or ''} | {failures.advice(kind)} |")
     return "\n".join(rows)

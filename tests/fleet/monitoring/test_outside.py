@@ -10,7 +10,7 @@ import pytest
 
 from stoker.domain.serve import Driver, Serve, Translation
 from stoker.fleet.monitoring import external_serves as outside
-from stoker.fleet.monitoring.external_serves import Outside
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.lease.state import Phase
 from stoker.testing.clock import FakeClock
@@ -26,7 +26,7 @@ class Story:
         self.conductor = Conductor((), (NEAR, CLOUD, OWN), FakeFleet(), FakeClock())
         self.there: set[str] = set()
         self.looks: list[str] = []
-        self.outside = Outside(self.conductor, self._is_there)
+        self.outside = ExternalServeFinder(self.conductor, self._is_there)
 
     async def _is_there(self, serve: Serve) -> bool:
         self.looks.append(serve.name)

@@ -15,7 +15,7 @@ from tests.fleet.rehydrate.web import Web
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.rehydrate import http_connection, http_download
-from stoker.fleet.rehydrate.copying import Stopped, Unread, Unwritten
+from stoker.fleet.rehydrate.copying import CopyStopped, DraftUnwritable, SourceUnreadable
 from stoker.fleet.rehydrate.sources import parse
 from stoker.fleet.rehydrate.threads import in_thread
 
@@ -47,7 +47,7 @@ def fetch(vault: Vault, web: Web, path: str = "/m.gguf", is_proved: bool = False
 
 
 def refusal(vault: Vault, web: Web, path: str = "/m.gguf") -> str:
-    with pytest.raises(Unread) as failed:
+    with pytest.raises(SourceUnreadable) as failed:
         fetch(vault, web, path)
     return str(failed.value)
 
@@ -272,7 +272,7 @@ def test_a_redirect_that_drops_encryption_is_not_followed() -> None:
         def getheader(self, name: str) -> str:
             return "http://b/m?sign=marker"
 
-    with pytest.raises(Unread, match="a redirects to b without encryption") as failed:
+    with pytest.raises(SourceUnreadable, match="a redirects to b without encryption") as failed:
         http_connection._moved("https://a/m", Answer())  # type: ignore[arg-type]
     assert "marker" not in str(failed.value)
 
@@ -309,13 +309,13 @@ def test_a_look_tells_size_and_validator_and_takes_no_body(web: Web) -> None:
     ],
 )
 def test_a_server_that_is_not_there_is_said_at_once(source: str, why: str) -> None:
-    with pytest.raises(Unread, match=why):
+    with pytest.raises(SourceUnreadable, match=why):
         http_download.look(parse(source), threading.Event())
 
 
 def test_an_answer_that_is_no_http_is_no_crash(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     web.manners.headers["x" * 70_000] = "y"
-    with pytest.raises(Unread, match="cannot be understood"):
+    with pytest.raises(SourceUnreadable, match="cannot be understood"):
         http_download.look(parse(web.url + "/m.gguf"), threading.Event())
 
 
@@ -352,7 +352,7 @@ def test_giving_up_between_two_tries_stops_it(vault: Vault, web: Web, monkeypatc
         if done == 1000:
             threading.Timer(0.1, stop.set).start()
 
-    with pytest.raises(Stopped):
+    with pytest.raises(CopyStopped):
         http_download.fetch(parse(web.url + "/m.gguf"), vault.path / "d", False, stop, tell)
 
 
@@ -360,7 +360,7 @@ def test_a_disk_that_is_full_is_told_from_a_broken_line(
     vault: Vault, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(write: object, piece: bytes) -> None:
-        raise Unwritten(OSError(28, "No space left on device"))
+        raise DraftUnwritable(OSError(28, "No space left on device"))
 
     monkeypatch.setattr(http_download, "write_all", full)
     with pytest.raises(StartFailed) as failed:
@@ -371,5 +371,5 @@ def test_a_disk_that_is_full_is_told_from_a_broken_line(
 
 def test_a_draft_that_cannot_be_opened_is_the_disks_fault(vault: Vault, web: Web) -> None:
     (vault.path / "d").mkdir()
-    with pytest.raises(Unwritten):
+    with pytest.raises(DraftUnwritable):
         http_download.fetch(parse(web.url + "/m.gguf"), Path(vault.path / "d"), False, threading.Event(), print)

@@ -157,7 +157,7 @@ def test_cancelling_stops_the_reading(vault: Vault, monkeypatch: pytest.MonkeyPa
         def reading(path: Path, stop: object) -> str:
             loop.call_soon_threadsafe(seen.set)
             stopped.append(stop.wait(10))  # type: ignore[attr-defined]
-            raise copying.Stopped
+            raise copying.CopyStopped
 
         monkeypatch.setattr(copying, "hash_file", reading)
         task = loop.create_task(FileHasher(vault.state).sha256(vault.path / "m.gguf"))

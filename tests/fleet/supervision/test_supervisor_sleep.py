@@ -19,7 +19,7 @@ from stoker.fleet.process.ports import free_port
 from stoker.fleet.supervision import serve_registry
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
-from stoker.fleet.warm.keeper import Keeper
+from stoker.fleet.warm.keeper import WarmKeeper
 
 
 class SystemClock:
@@ -37,8 +37,8 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, Keeper]:
-    warm = Keeper(2**30, [given], LOG, predict=False)
+def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, WarmKeeper]:
+    warm = WarmKeeper(2**30, [given], LOG, predict=False)
     return Supervisor(FleetContext(workshop.paths, SystemClock(), LOG, lambda: bytes(32)), warm), warm
 
 
@@ -102,7 +102,7 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
         first = serve(workshop, "vllm", sleep_level=1, port=free_port("127.0.0.1", set()))
         second = replace(first, name="other", served_name="other", sleep_level=None)
         fleet = workshop.supervisor()
-        warm = Keeper(2**30, [first, second], LOG, predict=False)
+        warm = WarmKeeper(2**30, [first, second], LOG, predict=False)
         fleet.warm = warm
         await fleet.start(first, workshop.on_exit)
         await fleet.stop("big", 1, keep_warm=True)

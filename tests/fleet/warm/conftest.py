@@ -20,7 +20,7 @@ def cold_directory(tmp_path_factory: pytest.TempPathFactory) -> None:
     probe = tmp_path_factory.mktemp("cold") / "probe"
     probe.write_bytes(bytes(MIB))
     page_cache.evict(str(probe))
-    if page_cache.share(str(probe)) != 0.0:
+    if page_cache.cached_share(str(probe)) != 0.0:
         pytest.skip("the temporary directory's file system does not evict pages (tmpfs), or does not tell")
 
 
@@ -32,7 +32,7 @@ def write(tmp_path: Path, cold_directory: None) -> Write:
         path = tmp_path / name
         path.write_bytes(os.urandom(size))
         page_cache.evict(str(path))
-        assert page_cache.share(str(path)) == 0.0
+        assert page_cache.cached_share(str(path)) == 0.0
         if cached:
             path.read_bytes()
         return str(path)

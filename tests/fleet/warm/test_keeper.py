@@ -23,9 +23,9 @@ from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
 from stoker.fleet.warm import page_cache
-from stoker.fleet.warm.holder import Wanted
-from stoker.fleet.warm.keeper import Keeper, next_pause
-from stoker.fleet.warm.statistics import Statistics
+from stoker.fleet.warm.holder import HoldRequest
+from stoker.fleet.warm.keeper import WarmKeeper, next_pause
+from stoker.fleet.warm.statistics import WarmStatistics
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -70,7 +70,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @contextlib.asynccontextmanager
 async def kept(*serves: Serve, budget: int = 100 * MIB, **options: Any):
-    keeper = Keeper(budget, serves, LOG, **options)
+    keeper = WarmKeeper(budget, serves, LOG, **options)
     try:
         yield keeper
     finally:
@@ -81,12 +81,12 @@ def serve(name: str, path: str, **fields: Any) -> Serve:
     return Serve(name, model=path, slot="gpu0", **fields)
 
 
-def read(keeper: Keeper) -> dict[str, int | None]:
+def read(keeper: WarmKeeper) -> dict[str, int | None]:
     """Bytes that the holder brought in, by serve."""
     return {one.serve: one.read for one in keeper.statistics().warm}
 
 
-def why(keeper: Keeper) -> dict[str, str]:
+def why(keeper: WarmKeeper) -> dict[str, str]:
     """What has it expected, by serve."""
     return {one.serve: one.why for one in keeper.statistics().warm}
 
@@ -217,8 +217,8 @@ def test_the_holder_is_told_to_pause_while_anybody_is_busy(
 ) -> None:
     lines = tmp_path / "lines"
 
-    def told() -> list[Wanted]:
-        return [msgspec.json.decode(line, type=Wanted) for line in lines.read_bytes().splitlines()]
+    def told() -> list[HoldRequest]:
+        return [msgspec.json.decode(line, type=HoldRequest) for line in lines.read_bytes().splitlines()]
 
     async def story() -> None:
         lines.touch()
@@ -228,13 +228,13 @@ def test_the_holder_is_told_to_pause_while_anybody_is_busy(
             keeper.busy(True)
             keeper.busy(True)
             keeper.left(a)
-            await until(lambda: told() == [Wanted((a.model,), pause=True)])
+            await until(lambda: told() == [HoldRequest((a.model,), pause=True)])
             keeper.busy(False)
             keeper.left(b)
-            await until(lambda: told()[1:] == [Wanted((b.model, a.model), pause=True)])
+            await until(lambda: told()[1:] == [HoldRequest((b.model, a.model), pause=True)])
             assert keeper.statistics().is_paused
             keeper.busy(False)
-            await until(lambda: told()[2:] == [Wanted((b.model, a.model), pause=False)])
+            await until(lambda: told()[2:] == [HoldRequest((b.model, a.model), pause=False)])
 
     tell(story)
 
@@ -312,7 +312,7 @@ def test_a_cancel_at_any_moment_leaves_no_holder(tell: Callable[[Story], None], 
 
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
-        keeper = Keeper(100 * MIB, (a,), LOG)
+        keeper = WarmKeeper(100 * MIB, (a,), LOG)
         keeper.left(a)
         for _ in range(rounds):
             await asyncio.sleep(0)
@@ -366,7 +366,9 @@ def test_where_the_weights_lie_is_not_known_the_temperature_is_not_either(tell: 
         async with kept(hub) as keeper:
             assert await keeper.temperature(hub) == "unknown"
             keeper.left(hub)
-            assert keeper.statistics() == Statistics(100 * MIB, 0, (), None, 0, False, {"hit": 0, "miss": 0, "none": 0})
+            assert keeper.statistics() == WarmStatistics(
+                100 * MIB, 0, (), None, 0, False, {"hit": 0, "miss": 0, "none": 0}
+            )
 
     tell(story)
 

@@ -42,9 +42,9 @@ def test_the_share_is_that_of_the_pages_that_are_there(write: Write, way: str, m
     assert whole == 4 * 256 + 2
     assert 256 <= cached < 512
     Path(path).read_bytes()
-    assert page_cache.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
     page_cache.evict(path)
-    assert page_cache.share(path) == 0.0
+    assert page_cache.cached_share(path) == 0.0
 
 
 def test_what_is_locked_is_not_evicted(write: Write) -> None:
@@ -59,39 +59,39 @@ def test_what_is_locked_is_not_evicted(write: Write) -> None:
         mapping.close()
         os.close(file)
     page_cache.evict(path)
-    assert page_cache.share(path) == 0.0
+    assert page_cache.cached_share(path) == 0.0
 
 
 def test_an_empty_file_has_nothing_to_bring_in(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    assert page_cache.share(str(tmp_path / "empty")) == 1.0
+    assert page_cache.cached_share(str(tmp_path / "empty")) == 1.0
 
 
 def test_several_files_count_by_their_size(write: Write) -> None:
     big, small = write("big", 3 * MIB), write("small", MIB, cached=True)
-    assert page_cache.share_of((big, small)) == 0.25
-    assert page_cache.share_of(()) is None
+    assert page_cache.cached_share_of((big, small)) == 0.25
+    assert page_cache.cached_share_of(()) is None
 
 
 def test_one_file_that_is_unknown_makes_the_whole_unknown(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     known, unknown = write("known", MIB), write("unknown", MIB)
     count = page_cache.count
     monkeypatch.setattr(page_cache, "count", lambda path: None if path == unknown else count(path))
-    assert page_cache.share_of((known,)) == 0.0
-    assert page_cache.share_of((known, unknown)) is None
+    assert page_cache.cached_share_of((known,)) == 0.0
+    assert page_cache.cached_share_of((known, unknown)) is None
 
 
 def test_what_the_kernel_does_not_tell_is_unknown_not_full(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("theirs", MIB)
     monkeypatch.setattr(page_cache.os, "geteuid", lambda: os.stat(path).st_uid + 1)
     monkeypatch.setattr(page_cache.os, "access", lambda *_: False)
-    assert page_cache.share(path) is None
-    assert page_cache.share_of((path,)) is None
+    assert page_cache.cached_share(path) is None
+    assert page_cache.cached_share_of((path,)) is None
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        page_cache.share(str(tmp_path / "none"))
+        page_cache.cached_share(str(tmp_path / "none"))
 
 
 def test_reading_beyond_a_file_that_became_shorter_is_an_error_and_no_signal(write: Write) -> None:

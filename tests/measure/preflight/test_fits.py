@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.measure.json_schema import misfit
+from stoker.measure.json_schema import schema_violation
 
 PERSON = {
     "type": "object",
@@ -42,4 +42,4 @@ DIGITS = {"type": "array", "items": {"type": "integer", "maximum": 9}, "minItems
     ],
 )
 def test_what_does_not_fit_is_said_with_its_place(value: Any, schema: dict[str, Any], found: str) -> None:
-    assert misfit(value, schema) == found
+    assert schema_violation(value, schema) == found

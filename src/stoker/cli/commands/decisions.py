@@ -108,9 +108,9 @@ def _print_routes(installation: Installation, found: list[Decision], json: bool)
 
 
 def _print_trace(found: list[Decision]) -> None:
-    from stoker.measure.load.replay import export
+    from stoker.measure.load.replay import export_trace
 
-    lines, left_out = export(found)
+    lines, left_out = export_trace(found)
     for line in lines:
         terminal.say(line.decode())
     if left_out:

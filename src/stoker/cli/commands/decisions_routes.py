@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from stoker.domain.decision import Decision
     from stoker.domain.tier import Cost, Row
-    from stoker.measure.routing_report import Silent, TierRoute
+    from stoker.measure.routing_report import SilentFailures, TierRoute
 
 UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
 _COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
@@ -21,20 +21,20 @@ _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "
 
 def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> None:
     """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
-    from stoker.measure.routing_report import routes, silent, silent_total, total
+    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
 
-    rows = routes(decisions, clouds)
+    rows = tier_routes(decisions, clouds)
     if not rows:
         terminal.say("no requests that name a task are recorded yet")
         terminal.note('they ask for the model "auto", or "auto:CLASS"; a dry run: stoker route "PROMPT"')
         return
-    whole = total(rows)
+    whole = total_route(rows)
     terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
     untried = _untried(decisions)
     none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
     terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests named a task{none}")
-    classes = silent(live)
-    terminal.say(f"silent failures  {_wrong(silent_total(classes.values()))}")
+    classes = silent_failures_by_class(live)
+    terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
     for name, one in classes.items() if len(classes) > 1 else ():
         terminal.say(f"  {name:<15}{_wrong(one)}")
     terminal.say(f"saved            {_told(whole)}")
@@ -42,16 +42,16 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[R
 
 def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> dict[str, Any]:
     """The same for programs. Rates and money that nobody knows are null."""
-    from stoker.measure.routing_report import routes, silent, silent_total, total
+    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
 
-    rows, classes = routes(decisions, clouds), silent(live)
+    rows, classes = tier_routes(decisions, clouds), silent_failures_by_class(live)
     failures = None
     if classes:
         by_class = {name: _share(one) for name, one in classes.items()}
-        failures = {**_share(silent_total(classes.values())), "classes": by_class}
+        failures = {**_share(total_silent_failures(classes.values())), "classes": by_class}
     return {
         "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
-        "rows": [_row(row) for row in rows], "total": _row(total(rows)), "silent_failures": failures,
+        "rows": [_row(row) for row in rows], "total": _row(total_route(rows)), "silent_failures": failures,
     }  # fmt: skip
 
 
@@ -75,11 +75,11 @@ def _row(row: TierRoute) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _share(one: Silent) -> dict[str, Any]:
+def _share(one: SilentFailures) -> dict[str, Any]:
     return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
 
 
-def _wrong(one: Silent) -> str:
+def _wrong(one: SilentFailures) -> str:
     if one.rate is None:
         return UNGRADED
     low, high = one.interval

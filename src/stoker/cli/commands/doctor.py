@@ -36,12 +36,17 @@ def examine(config: str | None) -> list[DoctorFinding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
-    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(config)
     engines = discover.engines()
-    findings = [doctor_checks.python(), *doctor_checks.platform(), doctor_checks.accelerators(machine(), host()), about]
+    findings = [
+        doctor_checks.python(),
+        *doctor_checks.platform(),
+        doctor_checks.accelerators(machine(), host_memory()),
+        about,
+    ]
     if settings is None:
         from stoker.config.paths import default_state, default_vault
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from stoker.domain.access import FrontDoor, Paths, Settings
     from stoker.domain.serve import Serve
-    from stoker.fleet.memory.device import Probe
-    from stoker.fleet.memory.host import Host
+    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.host import HostMemory
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _TIGHT, _FULL = 5 * 2**30, 200 * 2**20
@@ -247,7 +247,7 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
     return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
 
 
-def accelerators(probe: Probe, main: Host) -> DoctorFinding:
+def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
     """Names, memory and driver of every accelerator, and whether the machine tells who holds their memory."""
     part = "accelerators"
     found, notes = probe.devices(), probe.notes()
@@ -314,7 +314,7 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
     import asyncio
 
     from stoker.domain.serve import Driver
-    from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault
+    from stoker.fleet.drivers.docker import Docker, DockerFailed, DockerFault
 
     part, needed = "docker", any(serve.driver is Driver.COMPOSE for serve in serves)
     docker = Docker(os.environ)
@@ -328,8 +328,8 @@ def containers(serves: Sequence[Serve]) -> DoctorFinding:
         if not needed:
             return DoctorFinding(part, DoctorHealth.OK, f"{failure.fault.value}; only container serves need it")
         command = {
-            Fault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
-            Fault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
+            DockerFault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
+            DockerFault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
         }.get(failure.fault, "sudo systemctl start docker")
         return DoctorFinding(part, DoctorHealth.FAIL, failure.fault.value, failure.message, command)
     compose = "docker compose" if has_plugin else "docker-compose" if shutil.which("docker-compose") else ""

@@ -84,7 +84,7 @@ def command_line(serve: Serve) -> str:
     """
     from stoker.cli.machine.ports import free_port
     from stoker.config.warnings import is_secret_variable, secret_words
-    from stoker.fleet.engines.launch import Place as Start
+    from stoker.fleet.engines.launch import LaunchPlace as Start
     from stoker.fleet.engines.plan import plan, problems
 
     missing = problems(serve)
@@ -114,10 +114,10 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
     from stoker.domain.errors import StartFailed
     from stoker.fleet.drivers.compose import ContainerDriver
     from stoker.fleet.process.keys import Keys
-    from stoker.fleet.process.signing import Signer
+    from stoker.fleet.process.signing import KeySigner
 
     key = Path(paths.state) / "signing.key"  # without it nothing was ever made by us, and any key will do
-    keys = Keys(Signer(lambda: key.read_bytes() if key.exists() else bytes(32)))
+    keys = Keys(KeySigner(lambda: key.read_bytes() if key.exists() else bytes(32)))
     driver = ContainerDriver(paths, keys, logging.getLogger("stoker.fleet"), lambda: ())
     try:
         commands = asyncio.run(driver.plan(serve))
@@ -202,13 +202,13 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
 def _memory(installation: Installation, serve: Serve) -> str:
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.shape import UnreadableModel
-    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
     slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
     try:
         report = check.examine(
-            serve, check.devices_for(serve, slots.get(serve.slot or ""), machine().devices()), host()
+            serve, check.devices_for(serve, slots.get(serve.slot or ""), machine().devices()), host_memory()
         )
     except (UnreadableModel, OSError):
         return "memory (what it needs is unknown)"

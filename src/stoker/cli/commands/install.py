@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from stoker.domain.access import Settings
     from stoker.fleet.systemd.install import Changes
-    from stoker.fleet.systemd.units import Site
+    from stoker.fleet.systemd.units import InstallSite
 
 app = typer.Typer(help="Stoker as a service of this machine.", no_args_is_help=True)
 ROOT = Path("/")
@@ -117,11 +117,11 @@ def _settings(config: str | None, account: pwd.struct_passwd) -> Settings:
     return load(path)
 
 
-def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Site:
-    from stoker.fleet.systemd.units import Site
+def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> InstallSite:
+    from stoker.fleet.systemd.units import InstallSite
 
     passed = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME") if os.environ.get(name)}
-    return Site(
+    return InstallSite(
         config=settings.source,
         state=settings.paths.state,
         stoker=(_program(),),
@@ -141,7 +141,7 @@ def _program() -> str:
     return found
 
 
-def _require_secrets(settings: Settings, site: Site, root: Path) -> None:
+def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
     """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
@@ -186,10 +186,10 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
         yield
         return
     from stoker.disk.directories import unusable
-    from stoker.store.active_residents import Active
+    from stoker.store.active_residents import ActiveResidents
     from stoker.store.state import StateDir
 
-    active = Active(state / "active.json")
+    active = ActiveResidents(state / "active.json")
     try:
         with _as(account):
             StateDir(state).prepare()

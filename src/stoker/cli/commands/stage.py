@@ -17,7 +17,7 @@ from stoker.cli.console.errors import RequestRefused, UsageError
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.fleet.stage.orders import Order
-    from stoker.fleet.stage.stager import Plan, Stager
+    from stoker.fleet.stage.stager import StagePlan, Stager
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def find_ground(config: str | None) -> Ground:
 
 
 def _order(text: str, name: str | None, digests: list[str]) -> Order:
-    from stoker.fleet.rehydrate.sources import Kind, of_folder, parse
+    from stoker.fleet.rehydrate.sources import SourceKind, of_folder, parse
     from stoker.fleet.stage.orders import order
     from stoker.fleet.stage.vault import listing
 
@@ -136,7 +136,7 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
     try:
         found = parse(os.path.abspath(os.path.expanduser(text)) if is_path else text)
         files: list[str] = []
-        if found.kind is Kind.PATH:
+        if found.kind is SourceKind.PATH:
             if not os.path.exists(found.path):
                 raise ValueError(f"there is no {found.path}")
             if os.path.isdir(found.path):
@@ -159,10 +159,10 @@ def _stager(ground: Ground, quota: str | None) -> Stager:
     return Stager(ground.vault, ground.state, limit)
 
 
-def _require(plan: Plan) -> None:
-    from stoker.fleet.stage.decision import Answer
+def _require(plan: StagePlan) -> None:
+    from stoker.fleet.stage.decision import StageAnswer
 
-    if plan.decision.answer is Answer.REFUSE:
+    if plan.decision.answer is StageAnswer.REFUSE:
         raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
@@ -172,15 +172,15 @@ def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: boo
     from stoker.cli.commands import stage_output
     from stoker.cli.console import download_progress
     from stoker.cli.console.loading import INTERRUPTED
-    from stoker.fleet.stage.priority import step_aside
-    from stoker.fleet.stage.staging_area import Box
+    from stoker.fleet.stage.priority import lower_priority
+    from stoker.fleet.stage.staging_area import StagingArea
 
-    step_aside()
+    lower_priority()
     try:
         with download_progress.display(quiet=json) as view:
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
-        kept = figures.size(Box(ground.vault, order.name).size)
+        kept = figures.size(StagingArea(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
     stage_output.show_staged(order, result, ground.serves, json)
@@ -195,11 +195,11 @@ def _again() -> str:
 
 def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -> None:
     from stoker.fleet.stage import vault
-    from stoker.fleet.stage.staging_area import Box, boxes
+    from stoker.fleet.stage.staging_area import StagingArea, staging_areas
 
     model = vault.find(ground.vault, name) or vault.find(ground.vault, f"{name}.gguf")
     name = model.name if model is not None else name
-    begun = next((box for box in boxes(ground.vault) if box.name == name), None)
+    begun = next((box for box in staging_areas(ground.vault) if box.name == name), None)
     if model is None and begun is None:
         known = ", ".join(each.name for each in vault.models(ground.vault)) or "nothing"
         raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
@@ -210,7 +210,7 @@ def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -
             "(an engine that runs keeps what it has; its next start fails)",
             code="in_use",
         )
-    size = (model.size if model is not None else 0) + Box(ground.vault, name).size
+    size = (model.size if model is not None else 0) + StagingArea(ground.vault, name).size
     if not dry_run:
         if model is not None:
             vault.remove(ground.vault, model)

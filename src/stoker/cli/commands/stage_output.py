@@ -14,14 +14,14 @@ from stoker.cli.console import figures, terminal
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.fleet.stage.orders import Order
-    from stoker.fleet.stage.stager import Plan, Staged
+    from stoker.fleet.stage.stager import Staged, StagePlan
 
 _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 
-def show_plan(vault: Path, order: Order, plan: Plan, json: bool) -> None:
+def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
     """What would happen, and what of it is known."""
-    from stoker.fleet.stage.decision import Answer
+    from stoker.fleet.stage.decision import StageAnswer
 
     sight = plan.sight
     if json:
@@ -40,7 +40,7 @@ def show_plan(vault: Path, order: Order, plan: Plan, json: bool) -> None:
     quota = f" of {figures.size(sight.quota)}" if sight.quota is not None else ""
     terminal.say(f"{figures.size(sight.size)} in all{left}; the vault holds {figures.size(sight.used)}{quota}, "
                  f"its disk may take {figures.size(max(0, sight.room))}")  # fmt: skip
-    if plan.decision.answer is Answer.NOTHING:
+    if plan.decision.answer is StageAnswer.NOTHING:
         terminal.say(plan.decision.why)
 
 
@@ -78,13 +78,13 @@ def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> 
     """What is in the vault, and what was begun."""
     from stoker.fleet.rehydrate.file_hasher import FileHasher
     from stoker.fleet.stage import vault as vaults
-    from stoker.fleet.stage.staging_area import boxes
+    from stoker.fleet.stage.staging_area import staging_areas
 
     hashes = FileHasher(state)
     found = vaults.models(vault)
     known = {model.name: {model.key(f): hashes.cached(f) for f in model.weights} for model in found}
     users = {model.name: vaults.users(model, serves) for model in found}
-    begun = boxes(vault)
+    begun = staging_areas(vault)
     if json:
         terminal.emit({
             "vault": str(vault), "bytes": vaults.used(vault),

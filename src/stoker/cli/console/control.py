@@ -101,9 +101,9 @@ class Control:
         body = {"alias": alias, "serve": serve, "evidence": evidence, "reason": reason, "force": force}
         return self._ask("POST", "/admin/promote", body, ANSWER_TIMEOUT)
 
-    def demote(self, alias: str) -> dict[str, Any]:
-        """Let an alias mean again what the configuration says."""
-        return self._ask("POST", "/admin/demote", {"alias": alias}, ANSWER_TIMEOUT)
+    def reset(self, alias: str) -> dict[str, Any]:
+        """Point an alias at the serve that the configuration names."""
+        return self._ask("POST", "/admin/reset", {"alias": alias}, ANSWER_TIMEOUT)
 
     def route(self, prompt: str, model: str, task: str | None) -> dict[str, Any]:
         """What would become of a request."""

@@ -102,11 +102,11 @@ def undecidable_conditions(settings: Settings) -> list[str]:
     classes = settings.router.known if settings.router is not None else CLASSES
     conditions = [(gate.name, one) for gate in settings.gates for one in gate.conditions]
     is_of_class = any(measurements.class_of(one, classes) for _, one in conditions)
-    fixtures = fixture.sizes(fixture.shipped()) if is_of_class else {}
+    fixtures = fixture.sizes(fixture.shipped_fixtures()) if is_of_class else {}
     return [
         f"gate '{name}' cannot be decided: {text}"
         for name, one in conditions
-        if (text := measurements.refusal(one, fixtures, classes))
+        if (text := measurements.why_undecidable(one, fixtures, classes))
     ]
 
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from stoker.cli.console.errors import UsageError
 from stoker.measure.load.presets import Preset
-from stoker.measure.load.prompts import Mode
-from stoker.measure.load.replay import Arrival, BadTrace, read
+from stoker.measure.load.prompts import PromptSharing
+from stoker.measure.load.replay import Arrival, BadTrace, read_trace
 
 T = TypeVar("T")
 
@@ -21,9 +21,9 @@ def preset_of(given: str | None, has_trace: bool) -> Preset:
     return Preset(chosen)
 
 
-def modes_of(given: str) -> tuple[Mode, ...]:
-    known = [each.value for each in Mode]
-    return tuple(Mode(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
+def modes_of(given: str) -> tuple[PromptSharing, ...]:
+    known = [each.value for each in PromptSharing]
+    return tuple(PromptSharing(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
 
 
 def clients_of(given: str | None) -> tuple[int, ...] | None:
@@ -37,7 +37,7 @@ def rates_of(given: str | None) -> tuple[float, ...] | None:
 def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:
     try:
         with path.open("rb") as file:
-            return read(file, limit)
+            return read_trace(file, limit)
     except OSError as error:
         raise UsageError(f"--replay {path}: {error.strerror}") from error
     except BadTrace as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from stoker.cli.console import figures, terminal
 from stoker.domain.run import Finding, Number, Outcome, Run
-from stoker.measure.comparison.benchmarks import Cell, Comparison
+from stoker.measure.comparison.benchmarks import BenchmarkComparison, FigureSpread
 from stoker.measure.load.figures import summary
 
 COLUMNS = (
@@ -15,7 +15,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def show(runs: Sequence[Run]) -> None:
+def show_benchmark(runs: Sequence[Run]) -> None:
     """What each route came to, what was odd, and what the way through the front door costs."""
     for run in runs:
         if len(runs) > 1:
@@ -87,7 +87,7 @@ def _show_routes(front: Run, direct: Run) -> None:
         terminal.say(f"\n{front.subject.route} against {direct.subject.route}, TTFT p50: {', '.join(told)}")
 
 
-def show_comparison(found: Comparison) -> None:
+def show_comparison(found: BenchmarkComparison) -> None:
     terminal.say(f"\nbefore  {found.a.id}\nafter   {found.b.id}")
     for caution in found.cautions:
         terminal.say(f"careful: {caution}")
@@ -100,7 +100,7 @@ def show_comparison(found: Comparison) -> None:
         terminal.say(f"only in one of them: {', '.join(dict.fromkeys(found.alone))}")
 
 
-def cell(one: Cell) -> str:
+def cell(one: FigureSpread) -> str:
     if one.low is None or one.high is None:
         return rate(one.value)
     return f"{rate(one.value)} ({rate(one.low)} to {rate(one.high)})"

@@ -14,11 +14,11 @@ from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.routing import RouterSettings
     from stoker.domain.tier import Row, Tier
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import Gap, Graded, Progress
+    from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
 
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
@@ -144,24 +144,24 @@ def _measure(
     installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
 ) -> list[Row]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
-    from stoker.cli.evaluate.running_serve import within
-    from stoker.measure.lock import sole
+    from stoker.cli.evaluate.running_serve import running_at
+    from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites import grading
 
     with installation.control() as control:
         control.switch(tier.serve)
-    known = within(installation, tier.serve)
+    known = running_at(installation, tier.serve)
     fixtures = _fixtures(known, suites, classes, _router(installation).known)
-    with sole(installation.state, known.lock, f"a bootstrap of {tier.name}"):
+    with hold_measurement_lock(installation.state, known.lock, f"a bootstrap of {tier.name}"):
         kept = _Kept(installation.state, tier.name, known, fresh)
         began = time.time()
         try:
             graded = _grade(known, fixtures, kept, tier.name, quiet)
         finally:
             kept.close()
-        rows = grading.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
+        rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
         _write(installation, rows)
-    gaps = grading.gaps(graded)
+    gaps = grading.ungraded_fixtures(graded)
     _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
     if not quiet:
@@ -171,32 +171,32 @@ def _measure(
     return rows
 
 
-def _fixtures(known: Known, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
+def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
     from stoker.measure.suites import fixture
 
     if suites is not None:
-        found = fixture.read(suites, names)
+        found = fixture.read_fixtures(suites, names)
     else:
-        found = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
+        found = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
     chosen = [one for one in found if not classes or one.task_class in classes]
     if not chosen:
         raise UsageError(f"there are no fixtures of {', '.join(classes)}; give some with --suites DIR")
     return chosen
 
 
-def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[Graded]:
+def _grade(known: RunningServe, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[GradedFixture]:
     import asyncio
 
-    from stoker.cli.evaluate.progress import Bar
-    from stoker.measure.requests.client import Talk
+    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.measure.requests.client import ModelClient
     from stoker.measure.suites import grading
     from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import Left
+    from stoker.measure.suites.time_left import TimeLeft
 
-    left = Left({name: len(own) for name, own in by_class(fixtures).items()})
+    left = TimeLeft({name: len(own) for name, own in by_class(fixtures).items()})
     last = time.monotonic()
 
-    def tell(step: Progress) -> None:
+    def tell(step: GradingProgress) -> None:
         nonlocal last
         kept.add(step)
         now = time.monotonic()
@@ -204,21 +204,21 @@ def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet:
         last = now
         bar.show(f"{tier}: {step.graded.task_class}", left.share, left.seconds)
 
-    async def run() -> list[Graded]:
-        talk = Talk(known.target)
+    async def run() -> list[GradedFixture]:
+        talk = ModelClient(known.target)
         try:
-            return await grading.grades(fixtures, grading.asker(talk), kept.done, tell)
+            return await grading.grade_fixtures(fixtures, grading.fixture_asker(talk), kept.done, tell)
         finally:
             talk.close()
 
-    with Bar(quiet, "at most") as bar:
+    with ProgressLine(quiet, "at most") as bar:
         return asyncio.run(run())
 
 
 class _Kept:
     """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
 
-    def __init__(self, state: Path, tier: str, known: Known, fresh: bool) -> None:
+    def __init__(self, state: Path, tier: str, known: RunningServe, fresh: bool) -> None:
         from stoker.measure.suites import grading
 
         mark = known.subject.fingerprint
@@ -227,16 +227,16 @@ class _Kept:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         before = b"" if fresh or not self._path.exists() else self._path.read_bytes()
         same = bool(mark.identity) and before.startswith(head + b"\n")
-        self.done = grading.from_lines(before) if same else []
+        self.done = grading.from_jsonl(before) if same else []
         self._file = self._path.open("ab" if same else "wb")
         if not same:
             self._file.write(head + b"\n")
 
-    def add(self, step: Progress) -> None:
+    def add(self, step: GradingProgress) -> None:
         from stoker.measure.suites import grading
 
         if step.is_new:
-            self._file.write(grading.lines([step.graded]))
+            self._file.write(grading.to_jsonl([step.graded]))
             self._file.flush()
 
     def close(self) -> None:
@@ -261,9 +261,14 @@ def _write(installation: Installation, rows: Sequence[Row]) -> None:
 
 
 def _keep_run(
-    known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], gaps: Sequence[Gap], began: float
+    known: RunningServe,
+    tier: Tier,
+    graded: Sequence[GradedFixture],
+    rows: Sequence[Row],
+    gaps: Sequence[UngradedFixtures],
+    began: float,
 ) -> None:
-    from stoker.cli.evaluate.save_run import keep, made
+    from stoker.cli.evaluate.save_run import build_run, save_run
     from stoker.domain.run import Kind, Outcome
 
     numbers: dict[str, float | int | None] = {}
@@ -272,11 +277,11 @@ def _keep_run(
     settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
     settings["unmeasured"] = {gap.task_class: gap.told for gap in gaps if gap.samples == 0}
     outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
-    keep(made(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
+    save_run(build_run(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
          known.state)  # fmt: skip
 
 
-def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
+def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[UngradedFixtures]) -> None:
     from stoker.domain.task import CLASSES
     from stoker.measure.statistics.stats import wilson
 
@@ -293,7 +298,7 @@ def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
 
 
-def _told(gap: Gap, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
+def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
     """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG

@@ -13,10 +13,10 @@ from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.routing import ClassifierModelSettings
-    from stoker.measure.classifier.labelled_prompts import Score
-    from stoker.measure.classifier.proof import Kept, Proof
+    from stoker.measure.classifier.labelled_prompts import ClassifierScore
+    from stoker.measure.classifier.proof import ClassifierAnswers, ClassifierProof
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
@@ -76,57 +76,57 @@ def _settings(installation: Installation, serve: str | None) -> ClassifierModelS
 
 def _measured(
     installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool
-) -> Proof:
-    from stoker.cli.evaluate.running_serve import within
+) -> ClassifierProof:
+    from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
     from stoker.measure.classifier import proof as proofs
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    known = within(installation, name)
+    known = running_at(installation, name)
     router = None if installation.settings is None else installation.settings.router
-    with sole(installation.state, known.lock, f"a measurement of {name} as a classifier"):
+    with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a classifier"):
         kept = _ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
-    return proofs.weigh(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
+    return proofs.prove(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
 
 
-def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
+def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
-    from stoker.cli.evaluate.interruptible import run
-    from stoker.cli.evaluate.progress import Bar
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
 
     serve = known.serve
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
-    head = proofs.mark(found)
+    head = proofs.header_of(found)
     if not head.identity:
         raise RequestRefused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
-    kept = proofs.load(path)
+    kept = proofs.load_answers(path)
     goes_on = kept.head == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.said]
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("ab" if goes_on else "wb") as file, Bar(quiet or not left) as bar:
-        file.write(b"\n" if goes_on else proofs.line(head))  # what was torn off ends here
+    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
+        file.write(b"\n" if goes_on else proofs.answers_line(head))  # what was torn off ends here
 
-        def keep(said: proofs.Said, done: int, spent: float) -> None:
-            file.write(proofs.line(said))
+        def keep(said: proofs.ClassifierAnswer, done: int, spent: float) -> None:
+            file.write(proofs.answers_line(said))
             file.flush()
             bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
 
-        run(_answers(known, left, keep))
-    return proofs.load(path)
+        run_interruptible(_answers(known, left, keep))
+    return proofs.load_answers(path)
 
 
-async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
-    """Through the front door, with the prompt that the running Stoker sends. Raises RequestRefused if one fails."""
+async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
+    """Through the front door, with the prompt that the running Stoker sends. Raises RequestRefused where it fails."""
     import secrets
     from functools import partial
 
     from stoker.domain.errors import StokerError
     from stoker.exchange.formatter import Formatter
     from stoker.exchange.internal_client import InternalClient
-    from stoker.measure.classifier.proof import Said
+    from stoker.measure.classifier.proof import ClassifierAnswer
     from stoker.request.decide.companion import asked, said
     from stoker.request.relay.pool import Pool
     from stoker.request.translate.neutral.thinking import Signer
@@ -149,12 +149,12 @@ async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()
-            keep(Said(row.digest, word, round(now - start, 6)), done, now - began)
+            keep(ClassifierAnswer(row.digest, word, round(now - start, 6)), done, now - began)
     finally:
         pool.close()
 
 
-def _show(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) -> None:
+def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
     name = settings.serve
     late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
     unclear = f", {proof.unclear} of no class" if proof.unclear else ""
@@ -170,10 +170,10 @@ def _show(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) 
         terminal.say(f'it may be on: [router.classifier] with serve = "{name}" turns it on')
 
 
-def _rows(proof: Proof) -> list[tuple[str, float | None, float | None, float | None]]:
+def _rows(proof: ClassifierProof) -> list[tuple[str, float | None, float | None, float | None]]:
     from stoker.domain.task import HIGH_RISK
 
-    scores: tuple[Score, Score, Score] = (proof.built_in, proof.beside, proof.alone)
+    scores: tuple[ClassifierScore, ClassifierScore, ClassifierScore] = (proof.built_in, proof.beside, proof.alone)
     one, two, three = scores
     return [
         ("accuracy", one.accuracy, two.accuracy, three.accuracy),
@@ -187,10 +187,10 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def _document(settings: ClassifierModelSettings, proof: Proof, is_configured: bool) -> dict[str, object]:
+def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
     from stoker.domain.task import HIGH_RISK
 
-    def told(seen: Score) -> dict[str, object]:
+    def told(seen: ClassifierScore) -> dict[str, object]:
         return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
                 "alarms": seen.alarms, "cost": seen.cost}  # fmt: skip
 

@@ -14,10 +14,10 @@ from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.run import Kind, Run
     from stoker.domain.tier import Cost
-    from stoker.measure.comparison.models import Comparison, Side
+    from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
 _LOOKED_AT = 50
 _Model = Annotated[
@@ -47,7 +47,7 @@ def compare(
     Ctrl-C keeps what was measured.
     """
     from stoker.measure.comparison import models
-    from stoker.measure.reports.models_page import page
+    from stoker.measure.reports.models_page import models_page
 
     installation = find_installation(config, state)
     names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
@@ -56,7 +56,7 @@ def compare(
     if found[0][0] == found[1][0]:
         raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two")
     before = _residents(installation)
-    sides: list[Side] = []
+    sides: list[ComparedModel] = []
     notes: list[str] = []
     try:
         for name, (serve, cost) in zip((a, b), found, strict=True):
@@ -64,7 +64,7 @@ def compare(
             sides.append(_side(installation, name, serve, cost, known, wanted, suites, notes, json))
     finally:
         _restored(installation, before, json)
-    result = models.compare(*sides)
+    result = models.compare_models(*sides)
     compared = {one.name for one in result.classes} | set(result.alone)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
         kept = ", ".join(side.runs[0] for side in sides if side.runs)
@@ -78,7 +78,7 @@ def compare(
     if html is not None:
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         try:
-            html.write_text(page(result, when, notes), encoding="utf-8")
+            html.write_text(models_page(result, when, notes), encoding="utf-8")
         except OSError as error:
             raise RequestRefused(f"--html {html}: {error.strerror}; what was measured is kept") from error
         terminal.note(f"report: {html}")
@@ -93,7 +93,7 @@ def _classes(installation: Installation, names: Sequence[str], suites: Path | No
     every = router.known if router is not None else CLASSES
     if unknown := [name for name in names if name not in every]:
         raise UsageError(f"--for {unknown[0]}: there is no such class; there are {', '.join(every)}")
-    have = fixture.sizes(fixture.read(suites, every) if suites is not None else fixture.shipped())
+    have = fixture.sizes(fixture.read_fixtures(suites, every) if suites is not None else fixture.shipped_fixtures())
     if lacking := [name for name in names if name not in have]:
         raise UsageError(f"--for {lacking[0]}: there are no fixtures of it; give some with --suites DIR")
     return list(names) or list(have)
@@ -147,24 +147,24 @@ def _restored(installation: Installation, before: dict[str, tuple[str, ...]], qu
                     terminal.note(f"stoker: {name} is not back: {error.message}; load it: stoker serves up {name}")
 
 
-def _loaded(installation: Installation, serve: str, quiet: bool) -> Known:
+def _loaded(installation: Installation, serve: str, quiet: bool) -> RunningServe:
     """Loaded if it is not, which is said. Raises NotRunning."""
-    from stoker.cli.evaluate.running_serve import within
+    from stoker.cli.evaluate.running_serve import running_at
 
     with installation.control() as control:
         now = control.status().serve(serve)
         if now is None or now.state not in ("ready", "held"):
             terminal.note(f"loading {serve}; what it takes the place of is loaded again at the end")
             control.switch(serve)
-    return within(installation, serve)
+    return running_at(installation, serve)
 
 
 def _side(
-    installation: Installation, name: str, serve: str, cost: Cost | None, known: Known | None, classes: Sequence[str],
-    suites: Path | None, notes: list[str], quiet: bool,
-) -> Side:  # fmt: skip
+    installation: Installation, name: str, serve: str, cost: Cost | None, known: RunningServe | None,
+    classes: Sequence[str], suites: Path | None, notes: list[str], quiet: bool,
+) -> ComparedModel:  # fmt: skip
     from stoker.domain.run import Kind
-    from stoker.measure.comparison.models import SPEED, Side
+    from stoker.measure.comparison.models import SPEED, ComparedModel
     from stoker.measure.suites.whole_suites import graded_in
 
     asked = _kept(installation, serve, Kind.BOOTSTRAP, known)
@@ -182,14 +182,14 @@ def _side(
     speed = _speed(timed[0]) if timed else {}
     steps = {one.name: one.numbers for one in timed[0].findings if "requests_ok" in one.numbers} if timed else {}
     clients = [int(one.get("clients") or 0) for step, one in steps.items() if step.startswith("c")]
-    return Side(
+    return ComparedModel(
         name, serve, graded, {key: speed.get(key) for key in SPEED},
         max(clients, default=None), _memory(installation, serve), cost,
         tuple(run.id for run in (*asked[:1], *timed[:1])),
     )  # fmt: skip
 
 
-def _kept(installation: Installation, serve: str, kind: Kind, known: Known | None) -> list[Run]:
+def _kept(installation: Installation, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
     """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
@@ -202,42 +202,42 @@ def _kept(installation: Installation, serve: str, kind: Kind, known: Known | Non
         runs = [store.load(one.id) for one in entries
                 if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
         return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
-    runs = [store.load(one.id) for one in entries if judgement.may_be_of(kind, one.identity, one.execution, mark)]
-    return [run for run in runs if judgement.is_of(kind, run.subject.fingerprint, mark)]
+    runs = [store.load(one.id) for one in entries if judgement.may_match(kind, one.identity, one.execution, mark)]
+    return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, mark)]
 
 
-def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
+def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
     """With what was missing of the suites, measured now."""
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.task import CLASSES
-    from stoker.measure.lock import sole
-    from stoker.measure.suites.whole_suites import complete, graded_in
+    from stoker.measure.lock import hold_measurement_lock
+    from stoker.measure.suites.whole_suites import complete_classes, graded_in
 
     router = known.place.settings.router if known.place.settings is not None else None
     fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
     done = graded_in(kept)
-    whole = complete(done, fixtures)
+    whole = complete_classes(done, fixtures)
     missing = [one for one in fixtures if one.task_class not in whole]
     if not missing:
         return kept
     terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} measured now")
-    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        return [whole_suites.measure(known, missing, done, quiet), *kept]
+    with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
+        return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
 
 
-def _timed(known: Known, quiet: bool) -> Run:
+def _timed(known: RunningServe, quiet: bool) -> Run:
     from stoker.cli.evaluate import benchmark, targets
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.load import presets
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    ways = targets.ways(known)
-    wanted = presets.Wanted(concurrency=(1, 4), quick=True, requests=10)
-    plan, size = presets.plan(wanted, ways.context), presets.sizes(wanted, ways.context)
+    ways = targets.target_of(known)
+    wanted = presets.BenchmarkOptions(concurrency=(1, 4), quick=True, requests=10)
+    plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
     terminal.note(f"{known.serve.name}: speed measured now")
-    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
+    with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
-    keep(run, known.state)
+    save_run(run, known.state)
     if run.outcome.value == "interrupted":
         raise KeyboardInterrupt
     return run
@@ -269,7 +269,7 @@ def _memory(installation: Installation, serve: str) -> int | None:
     return installation.serve(serve).memory if installation.settings is not None else None
 
 
-def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
+def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:
     classes = [
         {"class": one.name, "a": _rate(one.a), "b": _rate(one.b), "difference": one.difference,
          "interval": list(one.interval), "pairs": one.pairs, "verdict": one.verdict.value}
@@ -288,7 +288,7 @@ def _rate(rate: Any) -> dict[str, Any]:
     return {"passed": rate.passed, "n": rate.n, "interval": list(rate.interval)}
 
 
-def _show(found: Comparison, notes: Sequence[str]) -> None:
+def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
     from stoker.measure.comparison.models import UNITS, points
     from stoker.measure.reports.models_page import cost, size

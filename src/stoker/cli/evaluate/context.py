@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.domain.access import Settings
     from stoker.domain.run import Run
     from stoker.domain.serve import Serve
-    from stoker.measure.trials.context_search import Start, Started, Trial
+    from stoker.measure.trials.context_search import ContextTrial, StartedEngine, StartEngine
 
 _LARGEST = 131_072
 
@@ -37,23 +37,23 @@ def context(
 ) -> None:
     """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
     installation = find_installation(config, state)
     if installation.settings is None:
         raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
-    chosen = serve_there(installation, installation.settings, serve)
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
     _require_empty(installation, chosen)
     most = high or _trained_for(chosen)
     if most < low:
         raise UsageError(f"--from {low} is more than --to {most}")
     engine = OwnEngine(chosen, installation.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
-    with sole(installation.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
         run = _search(installation, chosen, engine.start, low, most, concurrency, quiet=json)
     _show(run, json)
 
 
-def serve_there(installation: Installation, settings: Settings, name: str | None) -> Serve:
+def serve_on_its_devices(installation: Installation, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
     from stoker.domain.serve import on_devices
 
@@ -97,41 +97,41 @@ def _trained_for(serve: Serve) -> int:
 
 
 def _search(
-    installation: Installation, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool
+    installation: Installation, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float, quiet: bool
 ) -> Run:
 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.own_engine import configured_fingerprint
-    from stoker.cli.evaluate.save_run import keep, made
+    from stoker.cli.evaluate.save_run import build_run, save_run
     from stoker.domain.run import Kind, Outcome, Subject
-    from stoker.measure.artifacts.fingerprint import Told
+    from stoker.measure.artifacts.fingerprint import EngineReport
     from stoker.measure.trials import context_search
-    from stoker.measure.trials.context_search import Trial
+    from stoker.measure.trials.context_search import ContextTrial
 
-    began, trials, seen = time.time(), list[Trial](), list[Told]()
+    began, trials, seen = time.time(), list[ContextTrial](), list[EngineReport]()
     outcome = Outcome.FAILED
 
-    async def watched(length: int) -> Started:
+    async def watched(length: int) -> StartedEngine:
         started = await start(length)
         seen.append(started.told)
         return started
 
-    def tell(trial: Trial) -> None:
+    def tell(trial: ContextTrial) -> None:
         trials.append(trial)
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        interruptible.run(context_search.search(low, high, concurrency, watched, tell))
+        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, tell))
         outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
         terminal.note(f"broken off after {len(trials)} candidates; they are kept")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
-        configured_fingerprint(installation, serve.name, seen[-1] if seen else Told()),
+        configured_fingerprint(installation, serve.name, seen[-1] if seen else EngineReport()),
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
-    run = made(
+    run = build_run(
         Kind.CONTEXT,
         subject,
         began,
@@ -141,16 +141,16 @@ def _search(
         settings,
         trials,
     )
-    keep(run, installation.state)
+    save_run(run, installation.state)
     return run
 
 
 def _show(run: Run, json: bool) -> None:
-    from stoker.cli.evaluate.save_run import document
+    from stoker.cli.evaluate.save_run import run_document
     from stoker.domain.run import Outcome
 
     if json:
-        terminal.emit(document(run))
+        terminal.emit(run_document(run))
     else:
         columns = ("CONTEXT", "KV TOKENS", "AT ONCE", "PROVED WITH", "TOOK", "OUTCOME")
         rows = [

@@ -11,8 +11,8 @@ from stoker.cli.console import terminal
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.cli.evaluate.targets import Found
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.access import Settings
     from stoker.domain.gate import Condition, Gate
     from stoker.domain.run import Kind, Run
@@ -25,10 +25,10 @@ _LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class GateMeasurement:
     """One serve, one gate, and what the configuration says of both."""
 
-    found: Known
+    found: RunningServe
     gate: Gate
     classes: tuple[str, ...]
     suites: Path | None
@@ -45,9 +45,11 @@ class Judging:
         return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
 
     def command(self, *options: str) -> str:
-        from stoker.cli.evaluate.running_serve import typed
+        from stoker.cli.evaluate.running_serve import command_for
 
-        return " ".join((typed("gate", self.found.serve.name, self.found.place), "--gate", self.gate.name, *options))
+        return " ".join(
+            (command_for("gate", self.found.serve.name, self.found.place), "--gate", self.gate.name, *options)
+        )
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
@@ -61,7 +63,9 @@ class Judging:
         return measurements.proposals(self.gate, {name: why for name, why in used.items() if name in self.fixtures})
 
 
-def judging_of(found: Known, alias: str | None, name: str | None, suites: Path | None, unknown_ok: bool) -> Judging:
+def gate_measurement(
+    found: RunningServe, alias: str | None, name: str | None, suites: Path | None, unknown_ok: bool
+) -> GateMeasurement:
     """Raises UsageError: no such gate, or conditions that nothing can decide, with the number that it takes."""
     from stoker.domain.task import CLASSES
     from stoker.measure.gate import measurements
@@ -71,23 +75,25 @@ def judging_of(found: Known, alias: str | None, name: str | None, suites: Path |
     asked = _gate(settings, alias, name)
     router = settings.router if settings is not None else None
     classes = router.known if router is not None else CLASSES
-    fixtures = fixture.sizes(fixture.read(suites, classes) if suites is not None else fixture.shipped())
-    refused = [text for one in asked.conditions if (text := measurements.refusal(one, fixtures, classes))]
+    fixtures = fixture.sizes(
+        fixture.read_fixtures(suites, classes) if suites is not None else fixture.shipped_fixtures()
+    )
+    refused = [text for one in asked.conditions if (text := measurements.why_undecidable(one, fixtures, classes))]
     if refused:
         raise UsageError(f"gate '{asked.name}' cannot be decided: {'; '.join(refused)}", code="undecidable")
-    return Judging(found, asked, classes, suites, unknown_ok, fixtures)
+    return GateMeasurement(found, asked, classes, suites, unknown_ok, fixtures)
 
 
-def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind, str]:
+def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[Kind, str]:
     """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
-    from stoker.measure.canary.canary import Refusal
+    from stoker.measure.canary.canary import BaselineRefused
     from stoker.measure.gate import judgement
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
     found = judging.found
     told: dict[Kind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
-    for kind in judgement.missing(judging.gate, known, judging.classes):
+    for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
             told[kind] = _own_time("measure it first", kind, found)
             continue
@@ -97,34 +103,34 @@ def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: measured now")
         try:
-            with sole(found.state, found.lock, f"a gate of {found.serve.name}"):
+            with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
-        except (UsageError, Refusal) as error:
+        except (UsageError, BaselineRefused) as error:
             told[kind] = error.message
     return told
 
 
-def _own_steps(judging: Judging, runs: Sequence[Run]) -> list[Condition]:
+def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
     """Conditions that the gate's own benchmark decides, and that nothing answers yet."""
     from stoker.measure.gate import judgement, measurements
 
-    open_ = judgement.unanswered(judging.gate, runs, judging.classes)
-    return [one for one in open_ if measurements.needs(one) is not None]
+    open_ = judgement.unanswered_conditions(judging.gate, runs, judging.classes)
+    return [one for one in open_ if measurements.needed_step(one) is not None]
 
 
-def _by_hand(judging: Judging, runs: Sequence[Run]) -> str:
+def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
     """The benchmark that some figures take and that a gate does not run; empty: none does."""
-    from stoker.cli.evaluate.running_serve import typed
+    from stoker.cli.evaluate.running_serve import command_for
     from stoker.measure.gate import judgement, measurements
 
-    for one in judgement.unanswered(judging.gate, runs, judging.classes):
+    for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
-            command = typed("eval benchmark", judging.found.serve.name, judging.found.place)
+            command = command_for("eval benchmark", judging.found.serve.name, judging.found.place)
             return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
     return ""
 
 
-def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
+def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[str]:
     """Conditions that were measured, or cannot be, and about which this serve does not tell.
 
     1. a context search of an engine that others start  2. a figure that the benchmark was run for and does not have
@@ -144,7 +150,9 @@ def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
         elif one.whole is not None:
             is_unknown = run.outcome is Outcome.NOT_APPLICABLE  # 4
         elif kind == "benchmark":
-            is_unknown = measurements.needs(one) is not None and not judgement.answers(run, one, judging.classes)  # 2
+            is_unknown = measurements.needed_step(one) is not None and not judgement.answers(
+                run, one, judging.classes
+            )  # 2
         elif kind == "preflight":
             checks = {finding.name for finding in run.findings} | {"tools", "gates"}
             name = f"{one.rate}.n" if one.rate else one.metric
@@ -156,23 +164,23 @@ def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _is_ours(found: Known) -> bool:
+def _is_ours(found: RunningServe) -> bool:
     """Whether Stoker starts its engine as a process."""
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_of(judging: Judging, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
+def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
         return f"this serve does not tell it; to have the verdict ignore it: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
-        return told.get(kind, "") if measurements.needs(condition) is None else judging.command("--again")
+        return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
     return told.get(kind) or _own_time("measure it again", kind, judging.found)
 
 
-def about_identity(judging: Judging) -> str:
+def identity_note(judging: GateMeasurement) -> str:
     """What the unknown parts of an identity mean for the verdict."""
     serve, parts = judging.found.serve.name, ", ".join(judging.unknown_identity)
     if judging.unknown_ok:
@@ -209,7 +217,7 @@ def _there_are(names: Iterable[str], what: str) -> str:
     return f"there are {known}" if known else f"[{what}.NAME] in the configuration makes one"
 
 
-def usable(judging: Judging, now: float) -> list[Run]:
+def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     """Measurements of just this serve as it is now, the newest first: of each kind as many as answer the gate.
 
     What it is not known to be, it may be no longer: then only what a gate does not measure by itself is taken over.
@@ -230,75 +238,76 @@ def usable(judging: Judging, now: float) -> list[Run]:
             continue
         own: list[Run] = []
         for entry in store.select(kind, found.serve.name, limit=1000):
-            if entry.is_baseline or not judgement.may_be_of(
+            if entry.is_baseline or not judgement.may_match(
                 kind, entry.identity, entry.execution, mark, judging.unknown_ok
             ):
                 continue
-            own += judgement.usable(
+            own += judgement.usable_runs(
                 [store.load(entry.id)], found.serve.name, mark, gate.max_age, now, judging.unknown_ok
             )
-            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing(gate, own, judging.classes)):
+            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
         runs += own
     return runs
 
 
-def _own_time(what: str, kind: Kind, found: Known) -> str:
+def _own_time(what: str, kind: Kind, found: RunningServe) -> str:
     """What to do and the command; empty for what the gate measures by itself."""
-    from stoker.cli.evaluate.running_serve import typed
+
+    from stoker.cli.evaluate.running_serve import command_for
 
     if kind.value not in _OWN_TIME:
         return ""
     command, given = _OWN_TIME[kind.value]
-    return f"{what}: {typed(command, found.serve.name, found.place)}{given}"
+    return f"{what}: {command_for(command, found.serve.name, found.place)}{given}"
 
 
-def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> Run:
+def _measured(kind: Kind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept
 
     found = judging.found
     if kind.value == "canary":
-        from stoker.measure.canary.questions import questions
+        from stoker.measure.canary.questions import questions_for
 
-        chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
     if kind.value == "bootstrap":
         return _suites(judging, json)
-    ways = targets.ways(found)
+    ways = targets.target_of(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight.run import Options
-        from stoker.measure.preflight.run import chosen as gates
+        from stoker.measure.preflight.run import PreflightOptions
+        from stoker.measure.preflight.run import chosen_checks as gates
 
         with preflight.live_line(len(gates(())), json) as tell:
-            run = preflight.measure(ways, Options(), tell)
+            run = preflight.measure(ways, PreflightOptions(), tell)
         if not json:
             preflight.show(run)
     else:
         run = _benchmark(ways, _own_steps(judging, runs), json)
-    kept.keep(run, found.state)
+    kept.save_run(run, found.state)
     return run
 
 
-def _benchmark(ways: Found, conditions: Sequence[Condition], json: bool) -> Run:
+def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: bool) -> Run:
     """The steps that the conditions name, with as many requests as their figures take."""
     from stoker.cli.evaluate import benchmark, benchmark_tables
     from stoker.measure.gate import measurements
     from stoker.measure.load import presets
 
-    wanted = presets.Wanted(quick=True, repeats=1)
-    size = presets.sizes(wanted, ways.context)
-    plan = measurements.plan(conditions, wanted, size)
+    wanted = presets.BenchmarkOptions(quick=True, repeats=1)
+    size = presets.token_sizes(wanted, ways.context)
+    plan = measurements.plan_steps(conditions, wanted, size)
     steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
     terminal.note(f"requests at least: {steps}")
     (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
     if not json:
-        benchmark_tables.show([run])
+        benchmark_tables.show_benchmark([run])
     return run
 
 
-def _suites(judging: Judging, json: bool) -> Run:
+def _suites(judging: GateMeasurement, json: bool) -> Run:
     """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
     from stoker.cli.evaluate import whole_suites
     from stoker.measure.gate.measurements import class_of
@@ -307,5 +316,5 @@ def _suites(judging: Judging, json: bool) -> Run:
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.found, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier(judging.found)
-    return whole_suites.measure(judging.found, fixtures, graded_in(earlier), json)
+    earlier = whole_suites.earlier_runs(judging.found)
+    return whole_suites.measure_suites(judging.found, fixtures, graded_in(earlier), json)

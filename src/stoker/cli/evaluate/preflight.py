@@ -12,9 +12,9 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.targets import Found
+    from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.run import Run
-    from stoker.measure.preflight.run import Options, Tell
+    from stoker.measure.preflight.run import OnProgress, PreflightOptions
 
 
 def preflight(
@@ -39,23 +39,25 @@ def preflight(
     json: options.Json = False,
 ) -> None:  # fmt: skip
     """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
-    from stoker.measure.lock import sole
-    from stoker.measure.preflight.run import Options, chosen, recorded
+    from stoker.measure.lock import hold_measurement_lock
+    from stoker.measure.preflight.run import PreflightOptions, chosen_checks, recorded_numbers
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
-        gates = chosen(names)
+        gates = chosen_checks(names)
     except ValueError as error:
         raise UsageError(f"--only: {error}") from error
     if list_:
         _list(json)
         return
     found = _found(serve, base_url, model, key_env, config, state)
-    earlier = recorded(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
-    wanted = Options(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
-    held = sole(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
+    earlier = (
+        recorded_numbers(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
+    )
+    wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
+    held = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
     with held, live_line(len(gates), quiet=json) as tell:
         run = measure(found, wanted, tell)
     if json:
@@ -64,34 +66,34 @@ def preflight(
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
     else:
         show(run)
-    terminal.note(f"kept: {keep(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
+    terminal.note(f"kept: {save_run(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
 
 def _list(json: bool) -> None:
-    from stoker.measure.preflight.table import GATES
+    from stoker.measure.preflight.table import CHECKS
 
     if json:
-        terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in GATES])
+        terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in CHECKS])
     else:
-        terminal.table(("GATE", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in GATES])
+        terminal.table(("GATE", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in CHECKS])
 
 
 def _found(
     serve: str | None, base_url: str | None, model: str | None, key_env: str | None, config: str | None,
     state: str | None,
-) -> Found:  # fmt: skip
+) -> MeasurementTarget:  # fmt: skip
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import targets
 
     try:
-        return targets.find(serve, base_url, model, key_env, False, config, state)
+        return targets.find_target(serve, base_url, model, key_env, False, config, state)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
 
-def measure(found: Found, wanted: Options, tell: Tell) -> Run:
+def measure(found: MeasurementTarget, wanted: PreflightOptions, tell: OnProgress) -> Run:
     """Raises UsageError for a wording that there is not."""
     import asyncio
 
@@ -101,7 +103,7 @@ def measure(found: Found, wanted: Options, tell: Tell) -> Run:
 
     server, machine = found.servers[0], facts()
     try:
-        run = asyncio.run(measured.preflight(found.subject(server.route), server.target, wanted, tell))
+        run = asyncio.run(measured.run_preflight(found.subject(server.route), server.target, wanted, tell))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
     run.machine = result_file.raws(machine)
@@ -125,7 +127,7 @@ def show(run: Run) -> None:
 
 
 @contextmanager
-def live_line(count: int, quiet: bool) -> Iterator[Tell]:
+def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
     """One live line on a terminal, nothing elsewhere: the table comes soon enough."""
     if quiet or not terminal.is_live(stderr=True):
         yield lambda step: None

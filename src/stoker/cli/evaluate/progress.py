@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-class Bar:
+class ProgressLine:
     """`show(what, share, left)`: what is under way, the share that is done (0 to 1), seconds still to come.
 
     No seconds: nobody knows. `about` says how sure they are.
@@ -23,7 +23,7 @@ class Bar:
         self._progress: Progress | None = None
         self._last = ""
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressLine:
         if self._quiet or not terminal.is_live(stderr=True):
             return self
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn

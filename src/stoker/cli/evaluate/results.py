@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.run import Number, Run
-    from stoker.measure.comparison.runs import Comparison, Row
+    from stoker.measure.comparison.runs import ComparedNumber, RunComparison
     from stoker.measure.statistics.stats import Interval
     from stoker.store.results import ResultEntry, Results
 
@@ -146,15 +146,15 @@ def compare(
 ) -> None:
     """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
     differs is named."""
-    from stoker.measure.comparison.runs import chief
-    from stoker.measure.comparison.runs import compare as compared
+    from stoker.measure.comparison.runs import compare_runs as compared
+    from stoker.measure.comparison.runs import most_important
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:
         raise UsageError(f"{first.id} is a {first.kind} and {second.id} a {second.kind}: name two of one kind")
     found = compared(first, second)
-    matters = chief(found.rows, first.kind)
+    matters = most_important(found.rows, first.kind)
     if json:
         rows = [
             row._asdict() | {"is_apart": row.is_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
@@ -165,7 +165,7 @@ def compare(
     _side_by_side(first, second, found, found.rows if all_ else matters)
 
 
-def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row]) -> None:
+def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
     if found.difference.identity:
         terminal.note("these are two different models: no regression of one can be read from this")
@@ -180,7 +180,7 @@ def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row
         terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ComparedNumber) -> tuple[str, ...]:
     return (
         row.name,
         row.unit,

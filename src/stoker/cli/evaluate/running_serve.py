@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
 from stoker.cli.console.installation import Installation, find_installation
-from stoker.cli.evaluate.front_door_key import KEY, admission
+from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
-from stoker.measure.requests.endpoint import Server
+from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, StatusAnswer
@@ -24,7 +24,7 @@ _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RunningServe:
     """One serve of a running Stoker."""
 
     place: Installation
@@ -58,15 +58,15 @@ class Known:
         return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
 
 
-def find(name: str | None, config: str | None, state: str | None) -> Known:
+def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
     """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
     try:
-        return within(find_installation(config, state), name)
+        return running_at(find_installation(config, state), name)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
 
-def within(installation: Installation, name: str | None, key_env: str | None = None) -> Known:
+def running_at(installation: Installation, name: str | None, key_env: str | None = None) -> RunningServe:
     """A serve that runs here; without a name the only one that does and speaks chat.
 
     Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
@@ -76,29 +76,29 @@ def within(installation: Installation, name: str | None, key_env: str | None = N
         status = control.status()
     now = _chosen(name, status)
     if now.state not in _UP:
+        start = command_for("serves up", now.name, installation)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
-            f"serve '{now.name}' is not running ({now.state}){why}; "
-            f"start it: {typed('serves up', now.name, installation)}",
+            f"serve '{now.name}' is not running ({now.state}){why}; start it: {start}",
             code="not_up",
         )
-    serve, door = configured(installation, now), status.frontdoor
-    key = admission(installation, door, serve, key_env)
+    serve, door = configured_serve(installation, now), status.frontdoor
+    key = front_door_key(installation, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
-    server = Server("front-door", target)
+    server = MeasuredEndpoint("front-door", target)
     mark = _fingerprint(installation.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
-    return Known(installation, now, serve, target, subject)
+    return RunningServe(installation, now, serve, target, subject)
 
 
-def typed(command: str, name: str, installation: Installation) -> str:
+def command_for(command: str, name: str, installation: Installation) -> str:
     """`stoker COMMAND NAME`, exactly as it has to be typed here."""
     source = installation.settings.source if installation.settings is not None else ""
     where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(installation.state))}"
     return f"stoker {command} {shlex.quote(name)}{where}"
 
 
-def configured(installation: Installation, now: ServeStatus) -> Serve:
+def configured_serve(installation: Installation, now: ServeStatus) -> Serve:
     """From the configuration; without one (the demo), what the running Stoker tells."""
     if installation.settings is not None:
         return installation.serve(now.name)

@@ -11,7 +11,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
 
 
-def made(
+def build_run(
     kind: Kind,
     subject: Subject,
     began: float,
@@ -41,7 +41,7 @@ def made(
     )
 
 
-def keep(run: Run, state: Path) -> Path:
+def save_run(run: Run, state: Path) -> Path:
     """Write it down. If the disk does not take it, it is printed whole on stderr, and the StokerError says why."""
     from stoker.measure.artifacts import result_file
     from stoker.store.results import Results
@@ -58,7 +58,7 @@ def keep(run: Run, state: Path) -> Path:
     return path
 
 
-def document(run: Run) -> object:
+def run_document(run: Run) -> object:
     """For --json: everything but the raw part, which is in the file."""
     import json
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
 
 
-class Tenants(NamedTuple):
+class SlotTenants(NamedTuple):
     """Who lives where the measurement wants to work."""
 
     residents: tuple[str, ...]
@@ -35,7 +35,7 @@ class Tenants(NamedTuple):
         )
 
 
-def tenants(installation: Installation, serve: Serve) -> Tenants | None:
+def slot_tenants(installation: Installation, serve: Serve) -> SlotTenants | None:
     """None: no Stoker runs here, and nobody is disturbed."""
     try:
         with installation.control() as control:
@@ -43,13 +43,13 @@ def tenants(installation: Installation, serve: Serve) -> Tenants | None:
     except NotRunning:
         return None
     there = [one for one in status.serves if one.name == serve.name or (serve.slot and one.slot == serve.slot)]
-    return Tenants(
+    return SlotTenants(
         tuple(one.name for one in there if not one.is_gone), tuple(one.name for one in there), serve.slot or ""
     )
 
 
 @contextlib.contextmanager
-def borrowed(installation: Installation, found: Tenants | None) -> Iterator[None]:
+def take_over(installation: Installation, found: SlotTenants | None) -> Iterator[None]:
     """The residents are drained and stopped, and loaded again afterwards, whatever happened in between.
 
     Raises RequestRefused if they cannot be stopped; what was stopped is loaded again then, too.
@@ -69,24 +69,23 @@ def borrowed(installation: Installation, found: Tenants | None) -> Iterator[None
         _give_back(installation, found)
 
 
-def _give_back(installation: Installation, found: Tenants) -> None:
+def _give_back(installation: Installation, found: SlotTenants) -> None:
     """Never raises for what a running Stoker says: each serve is tried, and what failed is told with the command."""
-    from stoker.cli.evaluate.running_serve import typed
+
+    from stoker.cli.evaluate.running_serve import command_for
 
     for name in found.members:
         try:
             with installation.control() as control:
                 control.undrain(name)
         except (NotRunning, RequestRefused, UnreadableAnswer) as error:
-            terminal.note(
-                f"stoker: {error.message}; let requests in again: {typed('serves undrain', name, installation)}"
-            )
+            again = command_for("serves undrain", name, installation)
+            terminal.note(f"stoker: {error.message}; let requests in again: {again}")
     for name in found.residents:
         try:
             with installation.control() as control:
                 control.switch(name)
             terminal.note(f"{name} is back")
         except (NotRunning, RequestRefused, UnreadableAnswer) as error:
-            terminal.note(
-                f"stoker: {name} is not back: {error.message}; load it: {typed('serves up', name, installation)}"
-            )
+            again = command_for("serves up", name, installation)
+            terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")

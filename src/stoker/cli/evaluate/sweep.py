@@ -14,10 +14,10 @@ from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.cli.evaluate.sweep_variant import Load
+    from stoker.cli.evaluate.sweep_variant import SweepLoad
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
-    from stoker.measure.trials.sweep import Goal, Row
+    from stoker.measure.trials.sweep import Goal, Variant
 
 _MOST_CLIENTS = 64
 _SEEN = 80
@@ -60,53 +60,54 @@ def sweep(
     Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
     """
     from stoker.cli.evaluate import interruptible, slot_takeover
-    from stoker.cli.evaluate.context import serve_there
+    from stoker.cli.evaluate.context import serve_on_its_devices
     from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
-    from stoker.cli.evaluate.sweep_variant import Load
-    from stoker.measure.lock import sole
+    from stoker.cli.evaluate.sweep_variant import SweepLoad
+    from stoker.measure.lock import hold_measurement_lock
 
     installation = find_installation(config, state)
     if installation.settings is None:
         raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
     aim = _goal(goal)
-    chosen = serve_there(installation, installation.settings, serve)
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
     mark = configured_fingerprint(installation, chosen.name)
     run, rows = (
         _resumed(installation, resume, chosen, mark, vary) if resume else _begun(installation, chosen, mark, vary)
     )
     clients = concurrency or _clients(run, chosen, rows)
-    load = Load(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
+    load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
         _list(rows, json)
         return
     engine = OwnEngine(chosen, installation.logs / f"sweep-{chosen.name}.log", 1)
-    found = slot_takeover.tenants(installation, chosen)
+    found = slot_takeover.slot_tenants(installation, chosen)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * seconds + 15))
     terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
     if found is not None:
         terminal.note(found.announcement())
     is_interrupted = False
-    with sole(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
         _keep(run, rows, aim, load, installation.state)
         try:
-            with slot_takeover.borrowed(installation, found):
-                interruptible.run(_variants(run, rows, chosen, engine, load, aim, installation.state))
+            with slot_takeover.take_over(installation, found):
+                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, installation.state))
         except KeyboardInterrupt:
             is_interrupted = True
     path = _keep(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"kept: {path}")
     if is_interrupted:
-        from stoker.cli.evaluate.running_serve import typed
+        from stoker.cli.evaluate.running_serve import command_for
 
-        terminal.note(f"broken off; go on with: {typed('eval sweep', chosen.name, installation)} --resume {path}")
+        again = command_for("eval sweep", chosen.name, installation)
+        terminal.note(f"broken off; go on with: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
 
 async def _variants(
-    run: Run, rows: list[Row], serve: Serve, engine: OwnEngine, load: Load, goal: Goal, state: Path
+    run: Run, rows: list[Variant], serve: Serve, engine: OwnEngine, load: SweepLoad, goal: Goal, state: Path
 ) -> None:
     """Each that is not over; what became of it is on disk before the next one begins."""
     from stoker.cli.evaluate import sweep_variant
@@ -115,7 +116,7 @@ async def _variants(
         if row.is_over:
             continue
         terminal.note(f"{number} of {len(rows)}: {row.name}")
-        await sweep_variant.run(row, serve, engine, load, run.subject)
+        await sweep_variant.measure_variant(row, serve, engine, load, run.subject)
         terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
         _keep(run, rows, goal, load, state)
 
@@ -131,25 +132,25 @@ def _goal(text: str) -> Goal:
 
 def _begun(
     installation: Installation, serve: Serve, mark: Fingerprint, vary: list[str] | None
-) -> tuple[Run, list[Row]]:
+) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
-    from stoker.cli.evaluate.save_run import made
+    from stoker.cli.evaluate.save_run import build_run
     from stoker.domain.run import Kind, Outcome, Subject
     from stoker.measure.trials import sweep
 
     try:
-        varied = sweep.variations(vary or [])
+        varied = sweep.parse_variations(vary or [])
     except sweep.BadVariation as error:
         raise UsageError(str(error)) from error
-    rows = sweep.rows(varied)
+    rows = sweep.variants(varied)
     subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
-    run = made(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
+    run = build_run(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
     return run, rows
 
 
 def _resumed(
     installation: Installation, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None
-) -> tuple[Run, list[Row]]:
+) -> tuple[Run, list[Variant]]:
     """Raises UsageError for a file that is no sweep of this serve, RequestRefused if the serve has changed."""
     import msgspec
 
@@ -166,10 +167,10 @@ def _resumed(
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
         raise RequestRefused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
-    return run, msgspec.json.decode(run.raw, type=list[sweep.Row])
+    return run, msgspec.json.decode(run.raw, type=list[sweep.Variant])
 
 
-def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
+def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     """As before where a sweep goes on; else as many as the widest variant works on at once."""
     before = run.setting("clients")
     if isinstance(before, int):
@@ -177,13 +178,13 @@ def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
     return min(_MOST_CLIENTS, max(int(row.variant.get("parallel", serve.parallel)) for row in rows))
 
 
-def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
+def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
     """Written whole or not at all."""
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep
 
-    leader = sweep.best(rows, goal)
+    leader = sweep.best_variant(rows, goal)
     run.findings, run.outcome = sweep.findings(rows), sweep.outcome_of(rows)
     run.numbers = {} if leader is None else dict(leader.numbers)
     run.numbers |= {"variants": len(rows), "variants.failed": sum(row.outcome == "failed" for row in rows)}
@@ -193,10 +194,10 @@ def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Pat
     )  # fmt: skip
     run.seconds = round(time.time() - run.at, 3)
     run.raw = result_file.raw(rows)
-    return keep(run, state)
+    return save_run(run, state)
 
 
-def _list(rows: list[Row], json: bool) -> None:
+def _list(rows: list[Variant], json: bool) -> None:
     if json:
         terminal.emit([row.variant for row in rows])
         return
@@ -205,13 +206,13 @@ def _list(rows: list[Row], json: bool) -> None:
     terminal.say(f"\n{len(rows)} variants")
 
 
-def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
+def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     import msgspec
 
     from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
     from stoker.measure.trials import sweep
 
-    leader, aim = sweep.best(rows, goal), sweep.AIMS[goal]
+    leader, aim = sweep.best_variant(rows, goal), sweep.GOAL_FIGURES[goal]
     if json:
         document = {"id": run.id, "serve": run.subject.serve, "goal": goal.value, "outcome": run.outcome.value,
                     "best": None if leader is None else leader.variant, "rows": msgspec.to_builtins(rows)}  # fmt: skip
@@ -234,7 +235,7 @@ def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
         terminal.say(f"\nbest by {goal.value} ({aim.words}): {leader.name}")
 
 
-def _seconds(row: Row) -> str:
+def _seconds(row: Variant) -> str:
     value = row.numbers.get("start_seconds")
     return figures.UNKNOWN if value is None else figures.seconds(float(value))
 

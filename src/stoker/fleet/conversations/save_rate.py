@@ -6,7 +6,7 @@ EASING = 0.75
 """What was too slow once is tried again after some swaps: a disk is not always busy."""
 
 
-class Pace:
+class SaveRate:
     """Of one serve. Seconds per token."""
 
     def __init__(self) -> None:

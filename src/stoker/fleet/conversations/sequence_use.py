@@ -11,17 +11,17 @@ from typing import Any
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.conversations.sequences import Place, Sequences
+from stoker.fleet.conversations.sequences import SequencePlace, Sequences
 
 QUIET = 0.25
 """Seconds in which a request that was broken off has surely arrived in the engine, or never will."""
 
 Spawn = Callable[[Coroutine[Any, Any, int | None]], "asyncio.Task[int | None]"]
-Settle = Callable[["Run", Place], Coroutine[Any, Any, int | None]]
+Settle = Callable[["EngineRun", SequencePlace], Coroutine[Any, Any, int | None]]
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class EngineRun:
     """From its start to its end."""
 
     serve: Serve
@@ -31,14 +31,14 @@ class Run:
     sequences: Sequences
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
-    async def place(self, key: str, conversation: str | None, size: int) -> Place:
+    async def place(self, key: str, conversation: str | None, size: int) -> SequencePlace:
         """Waits its turn while all are in use. Raises UpstreamError if it is no use. On cancel nothing is taken."""
         loop = asyncio.get_running_loop()
         is_first = False
         while True:
             if self.sequences.is_lost:
                 self.end()
-                raise unreachable(self.serve, "it leaves what it is asked unanswered")
+                raise no_room_made(self.serve, "it leaves what it is asked unanswered")
             if (is_first or not self.waiting) and (
                 place := self.sequences.on_request(key, conversation, size)
             ) is not None:
@@ -69,15 +69,15 @@ class Run:
         while self.waiting:
             waiter = self.waiting.popleft()
             if not waiter.done():
-                waiter.set_exception(unreachable(self.serve, "it was stopped"))
+                waiter.set_exception(no_room_made(self.serve, "it was stopped"))
 
 
-class SequenceStay:
+class SequenceUse:
     """Implements `domain.conversation.Stay`."""
 
     __slots__ = ("_asked", "_is_over", "_place", "_run", "_settle", "_spawn", "_work", "restored", "sequence")
 
-    def __init__(self, run: Run, asked: tuple[str, str | None, int], settle: Settle, spawn: Spawn) -> None:
+    def __init__(self, run: EngineRun, asked: tuple[str, str | None, int], settle: Settle, spawn: Spawn) -> None:
         """`asked`: key, conversation, and bytes of the body."""
         self.sequence: int | None = None
         self.restored: int | None = None
@@ -85,7 +85,7 @@ class SequenceStay:
         self._asked = asked
         self._settle = settle
         self._spawn = spawn
-        self._place: Place | None = None
+        self._place: SequencePlace | None = None
         self._work: asyncio.Task[int | None] | None = None
         self._is_over = False
 
@@ -116,6 +116,6 @@ class SequenceStay:
         self._run.wake()
 
 
-def unreachable(serve: Serve, why: str) -> UpstreamError:
+def no_room_made(serve: Serve, why: str) -> UpstreamError:
     """Nothing of the request was sent: it may be tried once more."""
     return UpstreamError(f"serve '{serve.name}' did not make room for the conversation: {why}", code="unreachable")

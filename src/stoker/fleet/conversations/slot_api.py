@@ -1,4 +1,4 @@
-"""What llama.cpp is asked about its sequences. File names are ours; the engine resolves them below one directory."""
+"""llama.cpp's endpoints for its sequences. Stoker names the files; the engine keeps them in one directory."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from stoker.http import client
 from stoker.http.client import NoResponse
 
 
-class Refused(Exception):
-    """The engine said no; it has done nothing, or nothing that counts."""
+class SlotRefused(Exception):
+    """The engine refused, or its answer has no numbers. The sequence is unchanged."""
 
 
-class Unanswered(Exception):
-    """Nobody knows whether it was done, or will be."""
+class SlotUnanswered(Exception):
+    """No answer: the engine may or may not have done it, and may still do it."""
 
 
 async def save(address: Target, sequence: int, name: str, within: float) -> tuple[int, int]:
-    """Have it write file `name`: (tokens, bytes). Raises Refused and Unanswered (after `within` seconds)."""
+    """Save a sequence to file `name`; returns (tokens, bytes). Raises SlotRefused, and SlotUnanswered
+    after `within` seconds.
+    """
     found = await _ask(address, sequence, "save", {"filename": name}, within)
     return _number(found, "n_saved"), _number(found, "n_written")
 
 
 async def restore(address: Target, sequence: int, name: str, within: float) -> int:
-    """Have it read file `name`: tokens. Raises Refused and Unanswered. A file that is cut short ends the engine."""
+    """Load a sequence from file `name`; returns its tokens. Raises SlotRefused and SlotUnanswered.
+
+    A truncated file crashes the engine.
+    """
     return _number(await _ask(address, sequence, "restore", {"filename": name}, within), "n_restored")
 
 
 async def erase(address: Target, sequence: int, within: float) -> None:
-    """Have it forget what is there. Raises Refused and Unanswered."""
+    """Clear a sequence. Raises SlotRefused and SlotUnanswered."""
     _number(await _ask(address, sequence, "erase", {}, within), "n_erased")
 
 
@@ -37,14 +42,14 @@ async def _ask(address: Target, sequence: int, action: str, payload: dict[str, s
     try:
         answer = await client.ask(address, f"/slots/{sequence}?action={action}", payload, within)
     except NoResponse as error:
-        raise Unanswered(str(error)) from None
+        raise SlotUnanswered(str(error)) from None
     if answer.status != 200:
-        raise Refused(f"it answered {answer.status} to `{action}`")
+        raise SlotRefused(f"it answered {answer.status} to `{action}`")
     return answer.json()
 
 
 def _number(found: Any, name: str) -> int:
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refused(f"its answer has no `{name}`")
+        raise SlotRefused(f"its answer has no `{name}`")
     return value

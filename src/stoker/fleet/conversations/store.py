@@ -27,7 +27,7 @@ _Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedConversation:
     """One conversation on disk. `used`: Unix time of its last use."""
 
     serve: str
@@ -42,7 +42,7 @@ class Saved:
         return f"{self.conversation}-{self.tokens}-{self.digest}.kv"
 
 
-class Store:
+class ConversationStore:
     """Every method may be called in any thread; `keep` and `prove` read a whole file, and want one of their own."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Store:
         self._wall = wall
         self._log = log
         self._lock = threading.RLock()
-        self._index: dict[tuple[str, str], Saved] = {}
+        self._index: dict[tuple[str, str], SavedConversation] = {}
         self._drafts: set[str] = set()
         """Being written, or about to be proved."""
         self._proved: dict[str, _Signature] = {}
@@ -80,7 +80,7 @@ class Store:
         """Bytes. Waits for nobody: /status asks in the loop's thread, and the lock is held while files are removed."""
         return sum(saved.size for saved in list(self._index.values()))
 
-    def find(self, serve: str, conversation: str) -> Saved | None:
+    def find(self, serve: str, conversation: str) -> SavedConversation | None:
         """What is saved of it, unless it is too old."""
         saved = self._index.get((serve, conversation))
         return saved if saved is not None and not self._is_old(saved) else None
@@ -116,7 +116,9 @@ class Store:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
 
-    def keep(self, draft: Path, serve: str, conversation: str, tokens: int, size: int, used: float) -> Saved | None:
+    def keep(
+        self, draft: Path, serve: str, conversation: str, tokens: int, size: int, used: float
+    ) -> SavedConversation | None:
         """A draft that the engine calls finished, with `size` bytes, takes the place of what was saved before.
 
         None, and the draft is gone: it is not what the engine said, is larger than the budget, or the disk failed.
@@ -127,7 +129,7 @@ class Store:
                 raise OSError(None, f"the engine wrote {found} bytes and says {size}")
             if size > self._budget:
                 raise OSError(None, f"{size} bytes are more than the budget of {self._budget}")
-            saved = Saved(serve, conversation, tokens, self._digest(draft, serve, conversation), size, used)
+            saved = SavedConversation(serve, conversation, tokens, self._digest(draft, serve, conversation), size, used)
             path = self._path(saved)
             with self._lock:
                 earlier = self._index.get((serve, conversation))
@@ -150,7 +152,7 @@ class Store:
 
     # -- use -------------------------------------------------------------------------------------------------------
 
-    def prove(self, saved: Saved) -> bool:
+    def prove(self, saved: SavedConversation) -> bool:
         """Whether its file is what was saved; if not, it is removed. Quick if nobody touched it since we wrote it."""
         path = self._path(saved)
         try:
@@ -168,7 +170,7 @@ class Store:
         self.remove(saved)
         return False
 
-    def touch(self, saved: Saved) -> None:
+    def touch(self, saved: SavedConversation) -> None:
         """It was used now."""
         with self._lock, contextlib.suppress(OSError):
             if self._index.get((saved.serve, saved.conversation)) != saved:
@@ -181,7 +183,7 @@ class Store:
 
     # -- removal ---------------------------------------------------------------------------------------------------
 
-    def remove(self, saved: Saved) -> None:
+    def remove(self, saved: SavedConversation) -> None:
         """Raises nothing; a file that cannot be deleted is used no more, and is seen again at the next start."""
         with self._lock:
             if (found := self._index.get((saved.serve, saved.conversation))) and found.name == saved.name:
@@ -236,10 +238,10 @@ class Store:
             self.remove(saved)
             left -= saved.size
 
-    def _is_old(self, saved: Saved) -> bool:
+    def _is_old(self, saved: SavedConversation) -> bool:
         return self._wall() - saved.used >= self._age
 
-    def _path(self, saved: Saved) -> Path:
+    def _path(self, saved: SavedConversation) -> Path:
         return self._root / saved.serve / saved.name
 
     def _digest(self, path: Path, serve: str, conversation: str) -> str:
@@ -266,7 +268,9 @@ class Store:
         if name is None or not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             return
         conversation = name["conversation"]
-        saved = Saved(serve, conversation, int(name["tokens"]), name["digest"], found.st_size, found.st_mtime)
+        saved = SavedConversation(
+            serve, conversation, int(name["tokens"]), name["digest"], found.st_size, found.st_mtime
+        )
         earlier = self._index.get((serve, conversation))
         if earlier is not None:  # we were ended between the new one and the removal of the old one
             older, saved = sorted((earlier, saved), key=lambda one: one.used)

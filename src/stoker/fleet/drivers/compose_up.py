@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers.containers import CONFIG_HASH, Container, Made
+from stoker.fleet.drivers.containers import CONFIG_HASH, Container, ContainerRecord
 from stoker.fleet.drivers.docker import before_verb, is_compose
 from stoker.fleet.engines import generic
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.launch import LaunchPlace
 
 _SERVICE = "com.docker.compose.service"
 _PROJECT = "com.docker.compose.project"
@@ -34,7 +34,7 @@ def fill(serve: Serve) -> list[str]:
     if not serve.up:
         return []
     key = serve.key.reveal() if serve.key is not None else ""
-    return list(generic.launch(replace(serve, cmd=serve.up, extra_args=()), Place(serve.port or 0, key)).argv)
+    return list(generic.launch(replace(serve, cmd=serve.up, extra_args=()), LaunchPlace(serve.port or 0, key)).argv)
 
 
 def problems(serve: Serve, words: Sequence[str]) -> list[str]:
@@ -65,7 +65,7 @@ def only_creates(words: Sequence[str]) -> bool:
     return verb_of(words) == "create" or "--no-start" in words
 
 
-def whose(container: Container, made: Made | None, words: Sequence[str], directory: str) -> str:
+def ownership_problem(container: Container, made: ContainerRecord | None, words: Sequence[str], directory: str) -> str:
     """Empty if the container is the one that `up` makes; else who seems to have made it.
 
     1. We remember making it: ours.

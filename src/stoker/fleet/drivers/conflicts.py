@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.containers import HOLDS, STEPS
-from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault, last_line
-from stoker.fleet.drivers.subcommand import Result, run
+from stoker.fleet.drivers.docker import Docker, DockerFailed, DockerFault, last_line
+from stoker.fleet.drivers.subcommand import CommandResult, run
 from stoker.fleet.process.environment import child_environment
 
 STOP_LIMIT = 120.0
@@ -54,7 +54,7 @@ class Conflicts:
             try:
                 found = await self._docker.inspect(entry.removeprefix(_CONTAINER))
             except DockerFailed as failure:
-                if failure.fault is Fault.NOT_INSTALLED:
+                if failure.fault is DockerFault.NOT_INSTALLED:
                     return False
                 raise _failed(entry, failure.message) from failure
             return found is not None and (found.state in HOLDS or found.restart_policy == "always")
@@ -105,7 +105,7 @@ class Conflicts:
         if result is not None and result.code != 0:
             raise _failed(f"{_UNIT}{name}", last_line(result.err))
 
-    async def _systemctl(self, entry: str, *words: str) -> Result | None:
+    async def _systemctl(self, entry: str, *words: str) -> CommandResult | None:
         """None: there is no systemctl. Raises StartFailed for one that does not answer."""
         try:
             return await run(["systemctl", *words, entry.removeprefix(_UNIT)], self._environment, STOP_LIMIT)

@@ -7,23 +7,23 @@ from pathlib import Path
 import msgspec
 
 from stoker.disk import atomic
-from stoker.fleet.drivers.containers import Made
+from stoker.fleet.drivers.containers import ContainerRecord
 
 
-class MadeFiles:
+class ContainerRecords:
     """Written by rename: a reader sees the old one or the new one."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def read(self, container: str) -> Made | None:
+    def read(self, container: str) -> ContainerRecord | None:
         """None: nothing is known of a container of this name, or what is there cannot be read."""
         try:
-            return msgspec.json.decode(self._path(container).read_bytes(), type=Made)
+            return msgspec.json.decode(self._path(container).read_bytes(), type=ContainerRecord)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def write(self, container: str, made: Made) -> None:
+    def write(self, container: str, made: ContainerRecord) -> None:
         """Raises OSError. Not synced to disk: after a power cut the container counts as not known."""
         atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False, make_parents=True)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, State
+from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, ContainerState
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
 from stoker.fleet.drivers.exit_watch import ExitWatch, is_alive
-from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Ending
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
 from stoker.fleet.process import identity
 from stoker.fleet.process.logs import open_log
-from stoker.fleet.process.start_records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 CODE_LIMIT = 1.0
 """Seconds that Docker has to tell how a container ended which we saw end."""
@@ -38,14 +38,14 @@ def is_here(container: Container) -> bool:
         return False
 
 
-def id_of(record: Record) -> str:
+def id_of(record: StartRecord) -> str:
     """The container's id; empty: its launch was interrupted before that was known."""
     return record.handle.partition(" ")[2]
 
 
 def exit_code(container: Container) -> int | None:
     """As of a process, negative for a signal; None: it runs, or never did."""
-    if container.state not in (State.EXITED, State.DEAD, State.RESTARTING):
+    if container.state not in (ContainerState.EXITED, ContainerState.DEAD, ContainerState.RESTARTING):
         return None
     code = container.exit_code
     return 128 - code if code in _SIGNALS else code
@@ -63,7 +63,7 @@ class ContainerUnit:
     def __init__(
         self,
         docker: Docker,
-        record: Record,
+        record: StartRecord,
         on_exit: Callable[[int | None], None],
         on_gone: Callable[[], None],
         log: logging.Logger,
@@ -79,7 +79,7 @@ class ContainerUnit:
         self._exited = asyncio.Event()
         self._killed_at: float | None = None
         self._signalled: signal.Signals | None = None
-        self._ending = Ending(f"container {self._name}", self._end, on_gone, log)
+        self._ending = Termination(f"container {self._name}", self._end, on_gone, log)
         self._watch: ExitWatch | None = None
         self._asking: asyncio.Task[None] | None = None
         self._watch_exit()
@@ -138,7 +138,7 @@ class ContainerUnit:
         while True:
             with contextlib.suppress(DockerFailed):
                 found = await self._docker.inspect(self._id)
-                if found is None or found.state not in (State.RUNNING, State.PAUSED):
+                if found is None or found.state not in (ContainerState.RUNNING, ContainerState.PAUSED):
                     await self._tell_last(found)
                     return
                 await self._docker.wait(self._id)
@@ -193,7 +193,7 @@ class ContainerUnit:
                     return None
                 await asyncio.sleep(LOOK)
                 continue
-            state = State.MISSING if found is None else found.state
+            state = ContainerState.MISSING if found is None else found.state
             if state not in HOLDS and not self._is_alive():
                 return None if found is None else exit_code(found)
             for step in STEPS[state]:

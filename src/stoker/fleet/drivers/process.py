@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.exit_watch import ExitWatch, reap
-from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Ending
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
@@ -55,7 +55,7 @@ class LocalProcess:
         self.code: int | None = None
         self._on_exit = on_exit
         self._watch = ExitWatch(pid, self._ended)
-        self._ending = Ending(f"process group {pid}", self._end, on_gone, log)
+        self._ending = Termination(f"process group {pid}", self._end, on_gone, log)
 
     async def end(self, grace: float) -> None:
         """SIGTERM to the group, `grace` seconds, SIGKILL; returns when nobody of the group is left.

@@ -18,7 +18,7 @@ _PIECE = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """How it ended; `code` is negative for a signal."""
 
     code: int
@@ -32,7 +32,7 @@ async def run(
     limit: float | None,
     directory: str | None = None,
     hear: Callable[[bytes], None] | None = None,
-) -> Result:
+) -> CommandResult:
     """Run `argv` for at most `limit` seconds (None: as long as it takes), in a session of its own.
 
     It has ended when its outputs are closed too. `hear` is given both outputs as they come, and nothing is kept then.
@@ -48,7 +48,7 @@ async def run(
             child.kill()
         await _surely(child.exited)
         child.close()
-    return Result(child.code, child.text(child.out), child.text(child.err))
+    return CommandResult(child.code, child.text(child.out), child.text(child.err))
 
 
 class _Child:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers.exit_watch import ExitWatch
-from stoker.fleet.drivers.termination import UNKILLABLE_AFTER, Ending, finish
+from stoker.fleet.drivers.termination import UNKILLABLE_AFTER, Termination, finish
 from stoker.fleet.systemd import unit_states
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
-from stoker.fleet.systemd.unit_states import Seen
+from stoker.fleet.systemd.unit_states import UnitStatus
 
 LOOK = 0.02
 """Seconds between two looks at a unit whose main process has just ended."""
@@ -43,7 +43,7 @@ class SystemdUnit:
         self._has_told = False
         self._is_late = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._ending = Ending(unit, self._end, on_gone, log)
+        self._ending = Termination(unit, self._end, on_gone, log)
         self._following: asyncio.Task[None] | None = None
         self._watch: ExitWatch | None = None
         if pid:
@@ -85,7 +85,7 @@ class SystemdUnit:
     async def _wait_until_down(self, pause: float, limit: float) -> None:
         """Ask systemd until it says that the main process has ended, then tell; after `limit` seconds tell anyway."""
         until = self._loop.time() + limit
-        seen = Seen()
+        seen = UnitStatus()
         while self._loop.time() < until:
             with contextlib.suppress(SystemdFailed):  # busy, or being restarted itself: it is asked again
                 seen = await self._asked.show(self._unit)
@@ -118,7 +118,7 @@ class SystemdUnit:
                 raise SystemdFailed(
                     f"`{self._asked} stop {self._unit}` is done, and it is {seen.words}: look at its status"
                 )
-            if seen.active is unit_states.Active.FAILED:
+            if seen.active is unit_states.ActiveState.FAILED:
                 await self._asked.reset(self._unit)
         finally:
             stopping.cancel()

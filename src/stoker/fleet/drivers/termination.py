@@ -13,7 +13,7 @@ UNKILLABLE_AFTER = 60.0
 """Seconds after the first SIGKILL: what still lives then hangs in the kernel (a driver, a dead network disk)."""
 
 
-class Ending:
+class Termination:
     """`work` ends the unit and returns when nothing of it is left; `on_gone` is called then, once.
 
     `work` minds `kill_at`, which may come nearer while it runs. It is begun again by whoever asks after it has failed.

@@ -10,14 +10,14 @@ from typing import Protocol
 
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.process.start_records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
     """Something was just started; nobody watches it yet."""
 
-    record: Record
+    record: StartRecord
     address: Target
     log: Path | None
     """None: what it says is kept somewhere else, and the driver's `said` fetches it."""
@@ -52,26 +52,26 @@ class Unit(Protocol):
         """Stop watching it; it runs on."""
 
 
-class Driver(Protocol):
-    """How serves of one kind are run. Remembers nothing but what `Record` holds."""
+class UnitDriver(Protocol):
+    """How serves of one kind are run. Remembers nothing but what `StartRecord` holds."""
 
     async def examine(self, serve: Serve) -> list[str]:
         """What stands in the way of a start, one sentence each, with the next step. Changes nothing."""
 
     async def launch(
-        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
         """Start it. `intend(record)` is called before anything exists: a crash in between leaves something to look for.
 
         Raises StartFailed; nothing runs then. On cancel: whatever was started is ended before CancelledError leaves.
         """
 
-    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
+    def hold(self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
         """Watch what `record` is about. Raises ProcessLookupError if it is gone already."""
 
-    async def find(self, record: Record) -> Record | None:
+    async def find(self, record: StartRecord) -> StartRecord | None:
         """The record, completed, if what it is about exists and is ours; None if not. Ends what an interrupted
         launch left half made."""
 
-    async def said(self, record: Record) -> str:
+    async def said(self, record: StartRecord) -> str:
         """The last of what it wrote, for drivers without a log file of ours; empty if that cannot be had."""

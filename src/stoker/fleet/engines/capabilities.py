@@ -26,7 +26,7 @@ _MARKS = ("mark-one", "mark-two", "mark-three", "mark-four")
 _ROLES = ("user", "assistant", "system", "user")
 
 
-async def abilities(serve: Serve, address: Target) -> Facts:
+async def capabilities(serve: Serve, address: Target) -> Facts:
     """Raises nothing; what does not answer in time is left out."""
     asked: list[Any] = []
     if serve.asks_dialects:

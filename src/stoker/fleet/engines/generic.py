@@ -7,14 +7,14 @@ import re
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import weight_files
-from stoker.fleet.engines.launch import Launch, Place, find_command, missing_command
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, missing_command
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 
 _KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """`{name}` is the served name: what /v1/models has to show. `{{...}}` and other braces stay (templates, JSON)."""
     values = {
         "port": str(place.port),

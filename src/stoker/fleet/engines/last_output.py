@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from stoker.fleet.engines.failures import Failure, classify
+from stoker.fleet.engines.failures import EngineFailure, classify
 
 LINES = 5
 LENGTH = 800
@@ -18,18 +18,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _NOISE = re.compile(r"^\s*(File \".*\", line \d+|Traceback \(most recent|[\^~\s]+$|at .*:\d+$)|cleaning up before exit")
 
 
-class LastWords(NamedTuple):
+class LastOutput(NamedTuple):
     text: str
     """The last lines, joined by ` | `; at most LENGTH characters; empty if it said nothing."""
     hint: str
     """What to do about it; empty for what we have not seen before."""
-    failure: Failure | None = None
+    failure: EngineFailure | None = None
     """The same, named."""
 
 
-def last_words(
+def last_output(
     path: Path, start: int, secrets: Iterable[str] = (), engine: str = "", code: int | None = None
-) -> LastWords:
+) -> LastOutput:
     """What this start wrote (from byte `start` of its log) before it ended. `secrets` are replaced by `***`.
 
     `engine` and `code`, its exit code, help to tell why; see `failures.classify`.
@@ -37,8 +37,8 @@ def last_words(
     return from_text(_tail(path, start), secrets, engine, code)
 
 
-def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastWords:
-    """As `last_words`, of what was read elsewhere."""
+def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastOutput:
+    """As `last_output`, of what was read elsewhere."""
     lines: list[str] = []
     for raw in _ESCAPE.sub("", redact(said, secrets)).splitlines():
         line = _CONTROL.sub("", raw.expandtabs(1)).strip()
@@ -51,7 +51,7 @@ def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: in
     while len(kept) > 1 and len(" | ".join([*cause, *kept])) > LENGTH:
         kept.pop(0)
     text = " | ".join([*cause, *kept])[-LENGTH:]
-    return LastWords(text, failure.advice if failure is not None else "", failure)
+    return LastOutput(text, failure.advice if failure is not None else "", failure)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

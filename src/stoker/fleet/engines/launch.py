@@ -14,7 +14,7 @@ _NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaunchPlace:
     """What is settled per start. `key` is what the engine is to ask for; nobody else knows it."""
 
     port: int
@@ -30,7 +30,7 @@ class Launch:
     argv: tuple[str, ...] = field(repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     takes_key: bool = True
-    """Whether the engine asks for `Place.key`."""
+    """Whether the engine asks for `LaunchPlace.key`."""
 
 
 def find_command(serve: Serve, command: str) -> str | None:

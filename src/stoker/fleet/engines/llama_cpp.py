@@ -10,8 +10,8 @@ from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import embedded, options, weight_files
-from stoker.fleet.engines.launch import Launch, Place, find_command
-from stoker.fleet.engines.options import CACHE_TYPES, Words, option, switch
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command
+from stoker.fleet.engines.options import CACHE_TYPES, OptionTable, option, switch
 
 SERVER = "llama-server"
 _MODULE = "stoker.fleet.engines.embedded"
@@ -40,7 +40,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "attention_backend": tuple(_ATTENTION),
     "reasoning_parser": _FORMATS,
 }
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("-c"),
     "parallel": option("-np"),
     "threads": option("-t"),
@@ -68,7 +68,7 @@ INSTEAD: Mapping[str, str] = {
 }
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """`llama-server` where `serve.embedded` allows it and PATH has it, else the embedded engine.
 
     The key travels in the environment: a command line can be read by every user of the machine.
@@ -127,12 +127,12 @@ def _engine_problems(serve: Serve) -> list[str]:
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
 
 
-def _conversations(place: Place) -> list[str]:
+def _conversations(place: LaunchPlace) -> list[str]:
     """llama.cpp's own cache of prompts knows no keys: whoever comes with the same words would go on with them."""
     return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
 
 
-def _options(serve: Serve, place: Place) -> list[str]:
+def _options(serve: Serve, place: LaunchPlace) -> list[str]:
     words = ["-m", serve.model, "--alias", serve.served_name or serve.name]
     words += ["--host", serve.host, "--port", str(place.port)]
     shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences

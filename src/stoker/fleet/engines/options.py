@@ -13,9 +13,9 @@ from typing import Any
 
 from stoker.domain.serve import Serve, Tuning
 
-Say = Callable[[Any], Sequence[str]]
+OptionWriter = Callable[[Any], Sequence[str]]
 """One key's value in the engine's words; it may take none."""
-Words = Mapping[str, Say]
+OptionTable = Mapping[str, OptionWriter]
 
 KEYS = ("parallel", "context", "threads", "gpu_layers", *(field.name for field in fields(Tuning)))
 """What goes into a command line, in the order in which it does."""
@@ -30,22 +30,22 @@ CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "
 _ENGINES = {"llama.cpp": "llama.cpp", "vllm": "vLLM", "sglang": "SGLang"}
 
 
-def option(name: str, *before: str) -> Say:
+def option(name: str, *before: str) -> OptionWriter:
     """`name VALUE`, after the words `before`."""
     return lambda value: (*before, name, number(value) if isinstance(value, float) else str(value))
 
 
-def switch(on: Sequence[str] = (), off: Sequence[str] = ()) -> Say:
+def switch(on: Sequence[str] = (), off: Sequence[str] = ()) -> OptionWriter:
     """Words for true, words for false. No words: the engine does so by itself."""
     return lambda value: tuple(on if value else off)
 
 
-def document(name: str) -> Say:
+def document(name: str) -> OptionWriter:
     """`name JSON`, from a table of numbers."""
     return lambda value: (name, json.dumps({key: _whole(one) for key, one in value.items()}))
 
 
-def template_switch(name: str) -> Say:
+def template_switch(name: str) -> OptionWriter:
     """Thinking on or off through the chat template's variables: which of the two it reads depends on the model."""
     return lambda value: (name, json.dumps({"enable_thinking": value, "thinking": value}))
 
@@ -61,7 +61,7 @@ def settings(serve: Serve) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value != () and value != {}}
 
 
-def render(serve: Serve, words: Words, backend: str | None) -> list[str]:
+def render(serve: Serve, words: OptionTable, backend: str | None) -> list[str]:
     """The serve's settings in the engine's words; `backend` is the attention backend to take.
 
     A key that is not in the table is left out: `unsupported` has told its owner.
@@ -71,7 +71,7 @@ def render(serve: Serve, words: Words, backend: str | None) -> list[str]:
     return [word for key, value in said.items() for word in words[key](value)]
 
 
-def unsupported(serve: Serve, words: Words, instead: Mapping[str, str]) -> list[str]:
+def unsupported(serve: Serve, words: OptionTable, instead: Mapping[str, str]) -> list[str]:
     """One sentence for each key that the serve gives and its engine cannot express. Pure."""
     given = {key for key, value in settings(serve).items() if value != getattr(_DEFAULTS, key, None)}
     return [

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import generic, llama_cpp, sglang, vllm
-from stoker.fleet.engines.launch import Launch, Place
+from stoker.fleet.engines.launch import Launch, LaunchPlace
 from stoker.fleet.engines.served_names import name_caution
 
 
 class Adapter(NamedTuple):
-    launch: Callable[[Serve, Place], Launch]
+    launch: Callable[[Serve, LaunchPlace], Launch]
     problems: Callable[[Serve], list[str]]
     unsupported: Callable[[Serve], list[str]]
 
@@ -26,7 +26,7 @@ ADAPTERS = {
 _OWN = Adapter(generic.launch, generic.problems, lambda serve: [])
 
 
-def plan(serve: Serve, place: Place) -> Launch:
+def plan(serve: Serve, place: LaunchPlace) -> Launch:
     """How to start a process serve: its own `cmd`, or its engine's. Call it only when `problems` finds nothing."""
     return _adapter(serve).launch(serve, place)
 

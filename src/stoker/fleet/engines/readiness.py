@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.capabilities import abilities
+from stoker.fleet.engines.capabilities import capabilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -43,12 +43,12 @@ class NotReady(Exception):
     """It will not get ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
 
 
-class Ended(Exception):
+class EngineEnded(Exception):
     """The process ended while it was probed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ReadinessProof:
     """Times are the clock's, facts as in `Running.facts`."""
 
     health_at: float
@@ -66,7 +66,7 @@ class Readiness:
         self._clock = clock
         self._ended = ended
 
-    async def prove(self, canary: bool | None = None) -> Proof:
+    async def prove(self, canary: bool | None = None) -> ReadinessProof:
         """Probe until ready, without a limit: put a timeout around it. Raises NotReady or Ended. Keeps nothing open.
 
         `canary`: whether a completion is asked for too; None: if the serve's configuration says so.
@@ -83,10 +83,10 @@ class Readiness:
         facts = from_models(models, self.wanted)
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
-        facts |= await abilities(self._serve, self._address)
+        facts |= await capabilities(self._serve, self._address)
         if self._ended.is_set():  # what answered was somebody else, or is dying
-            raise Ended
-        return Proof(health_at, facts)
+            raise EngineEnded
+        return ReadinessProof(health_at, facts)
 
     async def song(self) -> str | None:
         """What the model goes on with after a fixed beginning, greedily: the same as long as its weights are the same.
@@ -168,4 +168,4 @@ class Readiness:
             async with asyncio.timeout(interval):
                 await self._ended.wait()
         if self._ended.is_set():
-            raise Ended
+            raise EngineEnded

@@ -8,14 +8,14 @@ from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import backends, options, weight_files
-from stoker.fleet.engines.launch import Launch, Place, find_command, find_engine, own_address
-from stoker.fleet.engines.options import Words, document, option, switch, template_switch
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
+from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
 from stoker.fleet.engines.served_names import name_problem
 
 COMMAND = "sglang"
 _MODULE = "sglang.launch_server"
 
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("--context-length"),
     "parallel": option("--max-running-requests"),
     "tensor_parallel": option("--tensor-parallel-size"),
@@ -40,7 +40,7 @@ WORDS: Words = {
 INSTEAD = options.ON_GPU
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """SGLang takes its key on the command line only, where every user of the machine can read it."""
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]

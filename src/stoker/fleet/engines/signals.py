@@ -45,24 +45,24 @@ class Signals:
     """Of late, where the engine says it so."""
 
 
-class Name(NamedTuple):
+class MetricName(NamedTuple):
     """A metric, and which of its samples: those with this label."""
 
     metric: str
     label: tuple[str, str] | None = None
 
 
-class Row(NamedTuple):
-    names: tuple[Name, ...]
+class MetricRow(NamedTuple):
+    names: tuple[MetricName, ...]
     largest: bool = False
     """Of several engines the largest counts, not their sum."""
 
 
-def _row(*metrics: str, largest: bool = False) -> Row:
-    return Row(tuple(Name(metric) for metric in metrics), largest)
+def _row(*metrics: str, largest: bool = False) -> MetricRow:
+    return MetricRow(tuple(MetricName(metric) for metric in metrics), largest)
 
 
-TABLES: Mapping[str, Mapping[str, Row]] = {
+TABLES: Mapping[str, Mapping[str, MetricRow]] = {
     "llama.cpp": {
         "queued": _row("llamacpp:requests_deferred"),
         "running": _row("llamacpp:requests_processing"),
@@ -73,9 +73,9 @@ TABLES: Mapping[str, Mapping[str, Row]] = {
     },
     "vllm": {
         # A request that is deferred waits for something outside the engine: more room would not help it.
-        "queued": Row((
-            Name("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
-            Name("vllm:num_requests_waiting"),
+        "queued": MetricRow((
+            MetricName("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
+            MetricName("vllm:num_requests_waiting"),
         )),
         "running": _row("vllm:num_requests_running"),
         "kv_use": _row("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", largest=True),
@@ -116,7 +116,7 @@ def read(engine: str, text: str) -> Signals:
 _Sample = tuple[Mapping[str, str], float]
 
 
-def _value(row: Row, samples: Mapping[str, list[_Sample]]) -> float | None:
+def _value(row: MetricRow, samples: Mapping[str, list[_Sample]]) -> float | None:
     for metric, label in row.names:
         chosen = [one for one in samples.get(_plain(metric), ()) if label is None or one[0].get(label[0]) == label[1]]
         if chosen:

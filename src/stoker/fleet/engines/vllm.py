@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import backends, options, weight_files
-from stoker.fleet.engines.launch import Launch, Place, find_engine, own_address
-from stoker.fleet.engines.options import Words, document, option, switch, template_switch
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_engine, own_address
+from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
 from stoker.fleet.engines.served_names import name_problem
 
 COMMAND = "vllm"
@@ -16,7 +16,7 @@ def _rendezvous(address: str) -> tuple[str, ...]:
     return ("--master-addr", host.strip("[]"), "--master-port", port)
 
 
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("--max-model-len"),
     "parallel": option("--max-num-seqs"),
     "tensor_parallel": option("--tensor-parallel-size"),
@@ -41,7 +41,7 @@ WORDS: Words = {
 INSTEAD = options.ON_GPU
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """The key travels in the environment. `sleep_level` opens vLLM's development endpoints, which ask for no key."""
     argv = [find_engine(serve, COMMAND) or COMMAND, "serve", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]

@@ -31,7 +31,7 @@ class Device:
         return word in (str(self.index), self.uuid)
 
 
-class Probe(Protocol):
+class DeviceProbe(Protocol):
     """One vendor's devices. Calls take milliseconds and may block when a driver hangs: keep them off the event loop."""
 
     @property

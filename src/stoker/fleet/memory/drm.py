@@ -36,7 +36,7 @@ def cards(drm: Path, vendor: str) -> list[Card]:
     return sorted(found, key=lambda card: card.address)
 
 
-def held(proc: Path, addresses: Collection[str]) -> dict[int, dict[str, int | None]] | None:
+def process_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str, int | None]] | None:
     """Device memory per process and card, from /proc/PID/fdinfo. Processes of other users show nothing unless we are
     root. None: no process list at all.
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from stoker.domain.protocols import Clock
-from stoker.fleet.memory.device import Accounting, Probe
+from stoker.fleet.memory.device import Accounting, DeviceProbe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 SETTLED = 0.05
@@ -45,7 +45,7 @@ class Freed:
         return f"{size} did not come back within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
 
 
-def snapshot(probe: Probe) -> Snapshot:
+def snapshot(probe: DeviceProbe) -> Snapshot:
     """Take one before the stop, while those who are to stop still hold their memory. Blocks for milliseconds."""
     devices = probe.devices()
     free = {device.uuid: device.free for device in devices if device.free is not None}
@@ -81,7 +81,7 @@ def _held(accounting: Accounting, uuid: str, is_meant: Callable[[int], bool]) ->
 
 
 async def wait_until_free(
-    probe: Probe,
+    probe: DeviceProbe,
     pids: Collection[int],
     before: Snapshot,
     clock: Clock,

@@ -14,7 +14,7 @@ AIM = 0.95
 """Share of a device's memory that is given out: the rest is for the driver and for fragments. Aimed at: 90 to 95 %."""
 
 
-class Source(StrEnum):
+class SizeSource(StrEnum):
     """Where a figure is from."""
 
     NVML = "measured (NVML)"
@@ -26,11 +26,11 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class MemorySize:
     """What a serve counts for."""
 
     bytes: int | None
-    source: Source
+    source: SizeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +39,28 @@ class Tenant:
 
     name: str
     declared: int | None = None
-    measured: Weight = Weight(None, Source.UNKNOWN)
+    measured: MemorySize = MemorySize(None, SizeSource.UNKNOWN)
     estimated: int | None = None
 
     @property
-    def weight(self) -> Weight:
-        return weigh(self.declared, self.measured, self.estimated)
+    def weight(self) -> MemorySize:
+        return best_size(self.declared, self.measured, self.estimated)
 
     @property
     def on_devices(self) -> int | None:
         """What its end gives back to the devices."""
-        return 0 if self.measured.source is Source.PROC else self.measured.bytes
+        return 0 if self.measured.source is SizeSource.PROC else self.measured.bytes
 
 
-def weigh(declared: int | None, measured: Weight, estimated: int | None) -> Weight:
+def best_size(declared: int | None, measured: MemorySize, estimated: int | None) -> MemorySize:
     """What counts: an explicit setting wins, then what was measured, then what was estimated."""
     if declared is not None:
-        return Weight(declared, Source.DECLARED)
+        return MemorySize(declared, SizeSource.DECLARED)
     if measured.bytes is not None:
         return measured
     if estimated is not None:
-        return Weight(estimated, Source.ESTIMATED)
-    return Weight(None, Source.UNKNOWN)
+        return MemorySize(estimated, SizeSource.ESTIMATED)
+    return MemorySize(None, SizeSource.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Unknown(NamedTuple):
     why: str
 
 
-def would_fit(ledger: Ledger, name: str, need: Weight, victims: Collection[str] = ()) -> Fits | Short | Unknown:
+def would_fit(ledger: Ledger, name: str, need: MemorySize, victims: Collection[str] = ()) -> Fits | Short | Unknown:
     """Whether serve `name` fits once `victims` have stopped.
 
     1. nobody knows what it needs       -> Unknown

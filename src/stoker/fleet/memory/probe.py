@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.fleet.memory.amd import Amd
-from stoker.fleet.memory.device import Accounting, Device, Probe
+from stoker.fleet.memory.device import Accounting, Device, DeviceProbe
 from stoker.fleet.memory.intel import Intel
 from stoker.fleet.memory.nvidia import Nvidia
 
@@ -13,7 +13,7 @@ from stoker.fleet.memory.nvidia import Nvidia
 class Machine:
     """Every back end as one probe. Devices keep their vendor's index."""
 
-    def __init__(self, probes: Sequence[Probe]) -> None:
+    def __init__(self, probes: Sequence[DeviceProbe]) -> None:
         self._probes = tuple(probes)
 
     @property

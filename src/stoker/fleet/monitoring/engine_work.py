@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from stoker.domain.protocols import Running
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters, Progress, Work, advance
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters, WorkProgress, WorkSample, advance
 
 LOOKS_APART = 1.0
 """Seconds between two looks at an engine's counters."""
@@ -20,7 +20,7 @@ class EngineWork:
     """
 
     def __init__(
-        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[Counters]]
+        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[EngineCounters]]
     ) -> None:
         self._running = running
         self._counters = counters
@@ -39,4 +39,4 @@ class EngineWork:
                 second = await self._counters(running)
         except TimeoutError:
             return False
-        return advance(Progress(Work(1, None, first), 0.0), Work(1, None, second), LOOKS_APART).moved
+        return advance(WorkProgress(WorkSample(1, None, first), 0.0), WorkSample(1, None, second), LOOKS_APART).moved

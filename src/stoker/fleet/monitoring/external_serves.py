@@ -21,10 +21,10 @@ from stoker.request.lease.state import Phase
 
 EVERY = 5.0
 """Seconds between two looks at a serve that is not found."""
-IsThere = Callable[[Serve], Awaitable[bool]]
+HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
-def answers(clock: Clock) -> IsThere:
+def health_check(clock: Clock) -> HealthCheck:
     """Whether a serve's health is well, by one look."""
 
     async def look(serve: Serve) -> bool:
@@ -36,10 +36,10 @@ def answers(clock: Clock) -> IsThere:
     return look
 
 
-class Outside:
+class ExternalServeFinder:
     """Owns nothing but `run`, which its caller cancels."""
 
-    def __init__(self, conductor: Conductor, is_there: IsThere) -> None:
+    def __init__(self, conductor: Conductor, is_there: HealthCheck) -> None:
         self._conductor = conductor
         self._is_there = is_there
         self._wanted: set[str] = set()

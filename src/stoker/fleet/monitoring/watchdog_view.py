@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from stoker.domain.protocols import Running
 from stoker.fleet.engines import signals
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.watchdog.progress import Counters
+from stoker.fleet.watchdog.progress import EngineCounters
 
 
-class Sight:
+class ConductorView:
     """Implements `watchdog.dog.Sees`. `work(name)`: requests that wait for a serve, and bytes that came from it."""
 
     def __init__(
@@ -30,10 +30,10 @@ class Sight:
         return self._work(name)[1]
 
 
-def counters(engine: str, text: str) -> Counters:
+def counters(engine: str, text: str) -> EngineCounters:
     """What an engine's /metrics counts, for `watchdog.probe.HttpProbe`."""
     read = signals.read(engine, text)
-    return Counters(
+    return EngineCounters(
         steps=read.steps,
         kv_use=read.kv_use,
         prompt_tokens=read.prompt_tokens,

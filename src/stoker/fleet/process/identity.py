@@ -35,7 +35,7 @@ def command_line(pid: int) -> str | None:
         return None
 
 
-def carries_mark(pid: int, nonce: str) -> bool:
+def has_start_nonce(pid: int, nonce: str) -> bool:
     """Whether the process descends from the start with this nonce."""
     try:
         return bool(psutil.Process(pid).environ().get(MARK_VARIABLE) == nonce)

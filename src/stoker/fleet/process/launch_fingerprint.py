@@ -8,10 +8,10 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
 from stoker.domain.serve import IN_PLACE, Secret, Serve
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
 
 
-def fingerprint(serve: Serve, signer: Signer) -> str:
+def fingerprint(serve: Serve, signer: KeySigner) -> str:
     """The same for two serves exactly when one `launches_like` the other. 64 hex digits; keyed, it reveals no secret.
 
     Only what differs from the defaults goes in: a setting that a later version adds changes nothing by itself.

@@ -10,7 +10,7 @@ import msgspec
 from stoker.disk import atomic
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It holds no secret: the engine's key is derived from `nonce` and the state directory's key."""
 
     name: str
@@ -38,19 +38,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, str | int | float] = {}
 
 
-class Records:
+class StartRecords:
     """`STATE/serves/NAME.json`, 0600. Written by rename: a reader sees the old one or the new one."""
 
     def __init__(self, directory: Path, log: logging.Logger) -> None:
         self._directory = directory
         self._log = log
 
-    def write(self, record: Record) -> None:
+    def write(self, record: StartRecord) -> None:
         """Raises OSError. Not synced to disk: what a power cut would lose has ended with it."""
         content = msgspec.json.format(msgspec.json.encode(record), indent=1)
         atomic.write(self._path(record.name), content, is_synced=False, make_parents=True)
 
-    def remove(self, record: Record) -> None:
+    def remove(self, record: StartRecord) -> None:
         """Unless a later start of the same serve has taken its place."""
         path = self._path(record.name)
         found = self._read(path)
@@ -61,7 +61,7 @@ class Records:
         except OSError as error:  # no harm: the next control plane sees that the process is gone
             self._log.warning("%s cannot be deleted (%s): check who owns its directory", path, error.strerror)
 
-    def load(self) -> list[Record]:
+    def load(self) -> list[StartRecord]:
         """All of them. One that cannot be read is logged and put aside as `NAME.json.unreadable`."""
         found = []
         for path in sorted(self._directory.glob("*.json")):
@@ -74,9 +74,9 @@ class Records:
             self._log.warning("%s is no record of ours: put aside as %s; what it was about is not adopted", path, aside)
         return found
 
-    def _read(self, path: Path) -> Record | None:
+    def _read(self, path: Path) -> StartRecord | None:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Record)
+            return msgspec.json.decode(path.read_bytes(), type=StartRecord)
         except (OSError, msgspec.DecodeError):
             return None
 

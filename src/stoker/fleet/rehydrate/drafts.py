@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from stoker.fleet.rehydrate import copying
-from stoker.fleet.rehydrate.copying import Unread
+from stoker.fleet.rehydrate.copying import SourceUnreadable
 
 
 def draft_of(target: Path) -> Path:
@@ -44,7 +44,7 @@ def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading
     try:
         files = [path for path in sorted(source.rglob("*")) if path.is_file()]
     except OSError as error:
-        raise Unread(f"{source}: {error.strerror}") from error
+        raise SourceUnreadable(f"{source}: {error.strerror}") from error
     done = 0
     draft.mkdir()
     for file in files:
@@ -52,7 +52,7 @@ def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             copying.copy(file, target, stop, partial(_add, tell, done))
-        except Unread:
+        except SourceUnreadable:
             discard(draft)
             raise
         copying.note_of(target).unlink(missing_ok=True)

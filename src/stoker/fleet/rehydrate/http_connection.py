@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from stoker import __version__
-from stoker.fleet.rehydrate.copying import Stopped, Unread
+from stoker.fleet.rehydrate.copying import CopyStopped, SourceUnreadable
 
 REDIRECTS = 5
 CONNECT = 15.0
@@ -28,11 +28,11 @@ LOOK = 0.1
 _MOVED = (301, 302, 303, 307, 308)
 
 
-class Broken(Exception):
+class ConnectionBroken(Exception):
     """It did not come through, and may the next time."""
 
 
-TRANSIENT = (OSError, http.client.HTTPException, Broken)
+TRANSIENT = (OSError, http.client.HTTPException, ConnectionBroken)
 """What is worth another try."""
 
 
@@ -40,7 +40,7 @@ TRANSIENT = (OSError, http.client.HTTPException, Broken)
 def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Iterator[http.client.HTTPResponse]:
     """The answer, its body unread; whatever its status says, only redirects are followed.
 
-    Raises Unread (trying again is no use), Stopped, and TRANSIENT ones, also inside the block.
+    Raises Unread (trying again is no use), CopyStopped, and TRANSIENT ones, also inside the block.
     """
     sent = {"user-agent": f"stoker/{__version__}", "accept": "*/*", "accept-encoding": "identity", **headers}
     with _Wire(stop) as wire:
@@ -50,7 +50,7 @@ def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Itera
                 yield answer
                 return
             url = _moved(url, answer)
-        raise Unread(f"it is redirected more than {REDIRECTS} times, last to {urlsplit(url).hostname}")
+        raise SourceUnreadable(f"it is redirected more than {REDIRECTS} times, last to {urlsplit(url).hostname}")
 
 
 def _moved(url: str, answer: http.client.HTTPResponse) -> str:
@@ -58,9 +58,11 @@ def _moved(url: str, answer: http.client.HTTPResponse) -> str:
     target = urljoin(url, answer.getheader("location") or "")
     before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("http", "https") or not after.hostname or target == url:
-        raise Unread(f"{before.hostname} redirects to nowhere ({answer.status})")
+        raise SourceUnreadable(f"{before.hostname} redirects to nowhere ({answer.status})")
     if before.scheme == "https" and after.scheme == "http":
-        raise Unread(f"{before.hostname} redirects to {after.hostname} without encryption, which is not followed")
+        raise SourceUnreadable(
+            f"{before.hostname} redirects to {after.hostname} without encryption, which is not followed"
+        )
     return target
 
 
@@ -86,7 +88,7 @@ class _Wire:
         self._watch.join()
         self._close()
         if isinstance(error, TRANSIENT) and self._stop.is_set():
-            raise Stopped from error
+            raise CopyStopped from error
 
     def get(self, url: SplitResult, headers: Mapping[str, str]) -> http.client.HTTPResponse:
         """Raises Unread where no second try can help, and TRANSIENT ones."""
@@ -99,9 +101,9 @@ class _Wire:
             self._connection.request("GET", target, headers={**headers, **more})
             self._answer = self._connection.getresponse()
         except ssl.SSLCertVerificationError as error:
-            raise Unread(f"the certificate of {url.hostname} is not good: {error.verify_message}") from error
+            raise SourceUnreadable(f"the certificate of {url.hostname} is not good: {error.verify_message}") from error
         except socket.gaierror as error:
-            raise Unread(f"there is no host {url.hostname} ({error.strerror})") from error
+            raise SourceUnreadable(f"there is no host {url.hostname} ({error.strerror})") from error
         return self._answer
 
     def _close(self) -> None:

@@ -20,9 +20,18 @@ from http.client import HTTPResponse
 from io import FileIO
 from pathlib import Path
 
-from stoker.fleet.rehydrate.copying import Stopped, Tell, Unread, Unwritten, check, feed, note_of, write_all
-from stoker.fleet.rehydrate.http_connection import TRANSIENT, Broken, opened
-from stoker.fleet.rehydrate.sources import Source
+from stoker.fleet.rehydrate.copying import (
+    CopyStopped,
+    DraftUnwritable,
+    OnProgress,
+    SourceUnreadable,
+    check,
+    feed,
+    note_of,
+    write_all,
+)
+from stoker.fleet.rehydrate.http_connection import TRANSIENT, ConnectionBroken, opened
+from stoker.fleet.rehydrate.sources import WeightSource
 
 CHUNK = 2**20
 TRIES = 5
@@ -47,19 +56,19 @@ class Remote:
         return self.etag or self.modified
 
 
-def look(source: Source, stop: threading.Event) -> Remote:
-    """What is there, by asking for its first byte: signed addresses often allow no HEAD. Raises Unread, Stopped."""
+def look(source: WeightSource, stop: threading.Event) -> Remote:
+    """What is there, by asking for its first byte: signed addresses often allow no HEAD. Raises Unread, CopyStopped."""
     try:
         with opened(source.url, {"range": "bytes=0-0"}, stop) as answer:
             if answer.status == _NO_SUCH_PART:
                 return Remote(0)  # an empty file has no first byte
             return _remote(answer)
     except TRANSIENT as failure:
-        raise Unread(_words(failure)) from failure
+        raise SourceUnreadable(_words(failure)) from failure
 
 
-def fetch(source: Source, draft: Path, is_proved: bool, stop: threading.Event, tell: Tell) -> str:
-    """Bring it to `draft`, synced to disk; the hex sha256 of it all. Raises Stopped, Unread, Unwritten.
+def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, tell: OnProgress) -> str:
+    """Bring it to `draft`, synced to disk; the hex sha256 of it all. Raises CopyStopped, Unread, DraftUnwritable.
 
     `is_proved`: somebody will compare its hash; without that a file whose end cannot be told from a break is refused.
     """
@@ -72,22 +81,24 @@ def fetch(source: Source, draft: Path, is_proved: bool, stop: threading.Event, t
             tries = 1 if download.done > most else tries + 1
             most = max(most, download.done)
             if tries >= TRIES:
-                raise Unread(f"{_words(failure)}, {TRIES} times in a row") from failure
+                raise SourceUnreadable(f"{_words(failure)}, {TRIES} times in a row") from failure
         if stop.wait(PAUSE * 2 ** (tries - 1)):
-            raise Stopped
+            raise CopyStopped
 
 
 class _Download:
     """One file over as many tries as it takes; what was hashed once is not read again."""
 
-    def __init__(self, source: Source, draft: Path, is_proved: bool, stop: threading.Event, tell: Tell) -> None:
+    def __init__(
+        self, source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, tell: OnProgress
+    ) -> None:
         self._source, self._draft, self._is_proved, self._stop, self._tell = source, draft, is_proved, stop, tell
         self._digest = hashlib.sha256()
         self.done = 0
         """Bytes that are on disk and in the digest."""
 
     def attempt(self) -> str:
-        """Raises Stopped, Unread, Unwritten, and TRANSIENT ones: try again.
+        """Raises CopyStopped, Unread, DraftUnwritable, and TRANSIENT ones: try again.
 
         1 there is no such rest: anew  2 all of it: it changed, or the server knows no ranges  3 the rest, as asked
         """
@@ -96,14 +107,14 @@ class _Download:
         with opened(self._source.url, headers, self._stop) as answer:
             if start and answer.status == _NO_SUCH_PART:  # 1
                 self._forget()
-                raise Broken("the server has no such part of it")
+                raise ConnectionBroken("the server has no such part of it")
             remote = _remote(answer)
             begin = _begin(answer)
             if begin is None:  # 2
                 return self._take(answer, remote, 0)
             if not start or begin != start or not _is_same(known, remote):  # 1
                 self._forget()
-                raise Broken("the server sends another part than it was asked for")
+                raise ConnectionBroken("the server sends another part than it was asked for")
             return self._take(answer, known, start)  # 3
 
     def _kept(self) -> tuple[Remote, int]:
@@ -127,7 +138,7 @@ class _Download:
 
     def _take(self, answer: HTTPResponse, remote: Remote, start: int) -> str:
         if remote.size is None and not answer.chunked and not self._is_proved:
-            raise Unread("the server tells no length, so a break cannot be told from the end: give `sha256`")
+            raise SourceUnreadable("the server tells no length, so a break cannot be told from the end: give `sha256`")
         with self._draft_at(start, remote) as target:
             self._tell(self.done)
             while piece := answer.read1(CHUNK):
@@ -138,18 +149,18 @@ class _Download:
                 self._tell(self.done)
                 if remote.size is not None and self.done > remote.size:
                     self._forget()
-                    raise Unread(f"the server sends more than the {remote.size:,} bytes that it has")
+                    raise SourceUnreadable(f"the server sends more than the {remote.size:,} bytes that it has")
             check(self._stop)
             if remote.size is not None and self.done != remote.size:
-                raise Broken(f"the connection ended after {self.done:,} of {remote.size:,} bytes")
+                raise ConnectionBroken(f"the connection ended after {self.done:,} of {remote.size:,} bytes")
             try:
                 os.fsync(target.fileno())
             except OSError as error:
-                raise Unwritten(error) from error
+                raise DraftUnwritable(error) from error
         return self._digest.hexdigest()
 
     def _draft_at(self, start: int, remote: Remote) -> FileIO:
-        """The draft, open and at `start`, everything before it hashed; at 0 with a new note. Raises Unwritten."""
+        """The draft, open and at `start`, everything before it hashed; at 0 with a new note. Raises DraftUnwritable."""
         try:
             if not start:
                 self._forget()  # what comes now is not what it described
@@ -169,23 +180,23 @@ class _Download:
                 target.close()
                 raise
         except OSError as error:
-            raise Unwritten(error) from error
+            raise DraftUnwritable(error) from error
         return target
 
 
 def _remote(answer: HTTPResponse) -> Remote:
     """What the server says it has. Raises Unread: it will not send it; Broken: not now."""
     if answer.status in _BUSY or answer.status >= 500:
-        raise Broken(f"the server answers {answer.status} {answer.reason}")
+        raise ConnectionBroken(f"the server answers {answer.status} {answer.reason}")
     if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-        raise Unread(f"the server answers {answer.status} {answer.reason}")
+        raise SourceUnreadable(f"the server answers {answer.status} {answer.reason}")
     if answer.getheader("content-encoding", "identity").lower() != "identity":
-        raise Unread("the server sends it compressed, though it was asked not to")
+        raise SourceUnreadable("the server sends it compressed, though it was asked not to")
     size = answer.length
     if answer.status == HTTPStatus.PARTIAL_CONTENT:
         found = _SPAN.fullmatch(answer.getheader("content-range", ""))
         if found is None:
-            raise Unread("the server sends a part and does not say which")
+            raise SourceUnreadable("the server sends a part and does not say which")
         size = None if found[3] == "*" else int(found[3])
     etag = answer.getheader("etag", "")
     return Remote(size, "" if etag.startswith("W/") else etag, answer.getheader("last-modified", ""))
@@ -202,7 +213,7 @@ def _is_same(known: Remote, remote: Remote) -> bool:
 
 
 def _words(failure: BaseException) -> str:
-    if isinstance(failure, Broken):
+    if isinstance(failure, ConnectionBroken):
         return str(failure)
     if isinstance(failure, TimeoutError):
         return "the server is silent"

@@ -18,7 +18,7 @@ _KEPT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolOutput:
     """How it ended, and the last of its two outputs together."""
 
     code: int
@@ -34,7 +34,9 @@ class Said:
         return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it said nothing")
 
 
-async def run(argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None) -> Said:
+async def run(
+    argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None
+) -> ToolOutput:
     """Run it to its end, calling `look` now and then. Raises OSError if it cannot be started.
 
     On cancel everything that it started is gone before CancelledError leaves this call.
@@ -59,7 +61,7 @@ async def run(argv: Sequence[str], environment: Mapping[str, str], look: Callabl
             raise
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - _KEPT))
-        return Said(code, output.read().decode("utf-8", "replace"))
+        return ToolOutput(code, output.read().decode("utf-8", "replace"))
 
 
 async def _look_again(look: Callable[[], None]) -> None:

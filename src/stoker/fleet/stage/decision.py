@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Answer(StrEnum):
+class StageAnswer(StrEnum):
     NOTHING = "nothing"
     REFUSE = "refuse"
     FETCH = "fetch"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class StageSituation:
     """Bytes; None: not known. `is_same` None: nothing proves it, either way."""
 
     name: str
@@ -31,36 +31,36 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    answer: Answer
+class StageDecision:
+    answer: StageAnswer
     code: str = ""
     why: str = ""
 
 
-def decide(sight: Sight) -> Decision:
+def decide(sight: StageSituation) -> StageDecision:
     """1 it is there, the very same: nothing  2 something is there: refused  3 over the quota: refused
     4 no room: refused  5 fetch
     """
     name = f"vault:{sight.name}"
     if sight.is_there and sight.is_same:  # 1
-        return Decision(Answer.NOTHING, why=f"{name} is there already, the very same; nothing is fetched")
+        return StageDecision(StageAnswer.NOTHING, why=f"{name} is there already, the very same; nothing is fetched")
     if sight.is_there:  # 2
         why = "and is another" if sight.is_same is False else "and nothing proves that it is the same (--sha256 would)"
         ways = f"stage this one --as another name, or `stoker stage --remove {sight.name}` first"
-        return Decision(Answer.REFUSE, "name_taken", f"{name} is there already, {why}: {ways}")
+        return StageDecision(StageAnswer.REFUSE, "name_taken", f"{name} is there already, {why}: {ways}")
     needed = max(0, (sight.size or 0) - sight.kept)
     over = over_quota(sight.used + needed, sight.quota)
     if over:  # 3
-        return Decision(Answer.REFUSE, "over_quota", over)
+        return StageDecision(StageAnswer.REFUSE, "over_quota", over)
     short = needed - sight.room
     if short > 0:  # 4
-        return Decision(
-            Answer.REFUSE,
+        return StageDecision(
+            StageAnswer.REFUSE,
             "disk_full",
             f"{needed:,} bytes are to be fetched, and the vault's disk may take {max(0, sight.room):,}: make room for "
             f"{short:,} more (`stoker stage --list` says what is there), or move the vault",
         )
-    return Decision(Answer.FETCH)  # 5
+    return StageDecision(StageAnswer.FETCH)  # 5
 
 
 def over_quota(used: int, quota: int | None) -> str:

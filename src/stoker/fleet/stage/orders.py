@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from stoker.disk.split_gguf import GgufPart, model_files, parse_part
-from stoker.fleet.rehydrate.sources import Kind, Source, is_file, of_file, of_folder
+from stoker.fleet.rehydrate.sources import SourceKind, WeightSource, is_file, of_file, of_folder
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
@@ -20,7 +20,7 @@ class Item:
     """One thing to fetch. `name` is its path beside the model, or below one that is a folder; empty: all of it."""
 
     name: str
-    source: Source
+    source: WeightSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Order:
     """A model. `name` is what stands behind `vault:`; `sha256` is keyed as a serve's: by a file's name as in `Item`."""
 
     name: str
-    source: Source
+    source: WeightSource
     items: tuple[Item, ...]
     is_folder: bool
     sha256: Mapping[str, str] = field(default_factory=dict)
@@ -40,12 +40,12 @@ class Order:
         return str(PurePosixPath(root, self.name).with_name(name) if name else PurePosixPath(root, self.name))
 
 
-def order(source: Source, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
+def order(source: WeightSource, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
     """`listing`: the files of a folder that is a path, relative to it. Raises ValueError with what to type instead.
 
     1 a file, perhaps the first of several parts  2 a folder that we copy, file by file  3 one that a tool brings whole
     """
-    own = unquote(source.name) if source.kind is Kind.HTTP else source.name
+    own = unquote(source.name) if source.kind is SourceKind.HTTP else source.name
     if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
         called = _checked(_file_name(name, own))
         beside = PurePosixPath(called).parent
@@ -54,7 +54,7 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
         items = tuple(Item(each, of_file(source, first, each)) for each in files)
         theirs = {unquote(item.source.name): item.name for item in items}
         return Order(called, source, items, False, _digests(digests, {**theirs, **{each: each for each in files}}))
-    if source.kind is Kind.HTTP:
+    if source.kind is SourceKind.HTTP:
         raise ValueError(
             f"{source} does not end like a file of a model: name the file, or what it is with --as NAME.gguf; a folder "
             "cannot be listed over HTTP (hf:ORG/REPO, s3://BUCKET/FOLDER/ and rsync:HOST:PATH can)"
@@ -62,7 +62,7 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
     folder = of_folder(source)
     last = (folder.path.rstrip("/") or folder.place).rpartition("/")[2]
     called = _checked(name or last)
-    if source.kind is Kind.PATH:  # 2
+    if source.kind is SourceKind.PATH:  # 2
         if not listing:
             raise ValueError(f"{source} has no files in it")
         items = tuple(Item(each, replace(folder, path=folder.path + each)) for each in listing)

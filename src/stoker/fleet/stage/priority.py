@@ -8,7 +8,7 @@ import os
 import psutil
 
 
-def step_aside() -> None:
+def lower_priority() -> None:
     """For this process and all that it starts, for good. What the system does not allow is left as it is."""
     with contextlib.suppress(OSError):
         os.nice(19 - os.nice(0))

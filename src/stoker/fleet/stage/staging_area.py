@@ -30,14 +30,14 @@ class StageRefused(StokerError):
     code = "not_staged"
 
 
-class Note(msgspec.Struct, frozen=True):
+class StagingNote(msgspec.Struct, frozen=True):
     """Where a model comes from: its source as it prints, and of each item its size and mark then."""
 
     source: str
     marks: dict[str, tuple[int | None, str]]
 
 
-class Box:
+class StagingArea:
     """Of one model. Everything here blocks, for milliseconds."""
 
     def __init__(self, vault: Path, name: str) -> None:
@@ -54,13 +54,13 @@ class Box:
         return drafts.bytes_of(self.path) if self.path.is_dir() else 0
 
     @property
-    def note(self) -> Note | None:
+    def note(self) -> StagingNote | None:
         try:
-            return msgspec.json.decode(self._note.read_bytes(), type=Note)
+            return msgspec.json.decode(self._note.read_bytes(), type=StagingNote)
         except (OSError, msgspec.DecodeError):
             return None
 
-    def write(self, note: Note) -> None:
+    def write(self, note: StagingNote) -> None:
         """Raises OSError."""
         self.path.mkdir(parents=True, exist_ok=True)
         draft = self._note.with_name(f".{self._note.name}")
@@ -111,10 +111,10 @@ class Box:
             os.close(handle)  # its last owner has removed it between our two looks
 
 
-def boxes(vault: Path) -> list[Box]:
+def staging_areas(vault: Path) -> list[StagingArea]:
     """What was begun and has not arrived."""
     try:
         found = sorted(entry.name for entry in os.scandir(vault / FOLDER) if entry.is_dir())
     except OSError:
         return []
-    return [Box(vault, unquote(key)) for key in found]
+    return [StagingArea(vault, unquote(key)) for key in found]

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.start_records import Record
-from stoker.fleet.supervision.managed_serve import Held, OnExit
+from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
 
 
-class Finder:
+class AdoptionJudge:
     """Judges records; the supervisor acts."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
 
-    def unfit(self, record: Record, serve: Serve | None) -> str:
+    def unfit(self, record: StartRecord, serve: Serve | None) -> str:
         """Why what runs cannot go on as it is; empty if its configuration is what it was."""
         if serve is None:
             return "it is not configured any more"
@@ -28,12 +28,12 @@ class Finder:
             return "it was asleep"
         return ""
 
-    def hold(self, record: Record, serve: Serve | None, on_exit: OnExit, now: float) -> Held:
+    def hold(self, record: StartRecord, serve: Serve | None, on_exit: OnExit, now: float) -> ManagedServe:
         """A found start, as if it had been launched now."""
         known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
         log = Path(record.log) if record.log else None
         address = self._keys.address(known, record)
-        return Held(known, on_exit, address, now, record.started_at, record, log, _size(log))
+        return ManagedServe(known, on_exit, address, now, record.started_at, record, log, _size(log))
 
 
 def _size(path: Path | None) -> int:

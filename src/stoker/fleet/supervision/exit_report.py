@@ -5,12 +5,12 @@ from __future__ import annotations
 from stoker.domain.errors import StartFailed
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.engines.last_output import redact
-from stoker.fleet.supervision.managed_serve import Held
+from stoker.fleet.supervision.managed_serve import ManagedServe
 
 _DETAIL = 400
 
 
-def died(held: Held, now: float) -> StartFailed:
+def ended_while_starting(held: ManagedServe, now: float) -> StartFailed:
     """It ended, or was ended, before it was ready."""
     name = held.serve.name
     if not held.left_unasked:
@@ -23,7 +23,7 @@ def died(held: Held, now: float) -> StartFailed:
     return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(held)}", code=kind)
 
 
-def late(held: Held, limit: float, last: str) -> StartFailed:
+def not_ready_in_time(held: ManagedServe, limit: float, last: str) -> StartFailed:
     """It was not ready in time. `last` is what the last probe found."""
     serve = held.serve
     if held.unit is None:
@@ -38,19 +38,19 @@ def late(held: Held, limit: float, last: str) -> StartFailed:
     )
 
 
-def wrong(held: Held, what: str) -> StartFailed:
+def wrong_answer(held: ManagedServe, what: str) -> StartFailed:
     """It answers, but not as it should."""
     return StartFailed(redact(f"serve '{held.serve.name}' {what}", held.secrets()))
 
 
-def ended(held: Held, code: int | None, now: float) -> str:
+def exit_text(held: ManagedServe, code: int | None, now: float) -> str:
     """For `on_exit`: how a ready serve ended, and the end of what it said."""
     said = held.last_words()
     text = f"{describe_exit(code)} after {now - held.began:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
 
 
-def _log(held: Held) -> str:
+def _log(held: ManagedServe) -> str:
     return (
         f"its whole log is {held.log}" if held.log is not None else f"`stoker serves logs {held.serve.name}` has more"
     )

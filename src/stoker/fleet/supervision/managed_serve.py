@@ -13,18 +13,18 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers.external import ExternalWatch
 from stoker.fleet.drivers.unit import Unit
-from stoker.fleet.engines.last_output import LastWords, from_text, last_words
-from stoker.fleet.memory.ledger import Weight
+from stoker.fleet.engines.last_output import LastOutput, from_text, last_output
+from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.process.start_records import Record
-from stoker.fleet.supervision.lifecycle import Event, State, advance
+from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState, advance
 
 OnExit = Callable[[str, str], None]
 _SHORTEST_SECRET = 6
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class ManagedServe:
     """What we start has `unit` and `record`; what somebody else runs has `watch` once it is ready."""
 
     serve: Serve
@@ -34,11 +34,11 @@ class Held:
     """The clock's time of the launch; for an adopted serve, of its adoption."""
     started_at: float
     """Unix time."""
-    record: Record | None = None
+    record: StartRecord | None = None
     log: Path | None = None
     log_start: int = 0
     """Where this start's own output begins in the log."""
-    state: State = State.STOPPED
+    state: LifecycleState = LifecycleState.STOPPED
     unit: Unit | None = None
     watch: ExternalWatch | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -47,7 +47,7 @@ class Held:
     """Set when nothing is left, so that the same serve may be started again."""
     temperature: str = "cold"
     """What it was started from; see Running."""
-    measured: Weight | None = None
+    measured: MemorySize | None = None
     """What it was last seen to hold of its slot."""
     heard: str = ""
     """The last that it said, for what has no log of ours; fetched when its start has failed."""
@@ -56,7 +56,7 @@ class Held:
     left_unasked: bool = False
     """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
 
-    def happen(self, event: Event) -> None:
+    def happen(self, event: LifecycleEvent) -> None:
         """Raises IllegalEvent, and changes nothing then."""
         self.state = advance(self.state, event)
 
@@ -75,11 +75,11 @@ class Held:
         own += [value for name, value in self.serve.env.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
         return [value for value in own if value]
 
-    def last_words(self) -> LastWords:
+    def last_words(self) -> LastOutput:
         code = self.unit.code if self.unit is not None else None
         if self.log is None:
             return from_text(self.heard, self.secrets(), self.serve.engine, code)
-        return last_words(self.log, self.log_start, self.secrets(), self.serve.engine, code)
+        return last_output(self.log, self.log_start, self.secrets(), self.serve.engine, code)
 
 
 def _spoken(fact: str | int | float | None) -> frozenset[Dialect] | None:

@@ -16,16 +16,16 @@ from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.drivers import process_group
 from stoker.fleet.memory.device import Accounting, chosen
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
-from stoker.fleet.memory.host import held, host
-from stoker.fleet.memory.ledger import Short, Source, Weight, open_ledger, would_fit
-from stoker.fleet.memory.measure import Measured, measure
+from stoker.fleet.memory.host import host_memory, process_memory
+from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
+from stoker.fleet.memory.measure import MemoryMeasurement, measure
 from stoker.fleet.memory.probe import Machine
 
 FREE_WITHIN = 10.0
 """Seconds that the memory of what was stopped has to come back; then the next start is tried all the same."""
 
 
-class Scales:
+class MemoryMeter:
     """`slot_of(name)` is a slot as configured now; None: there is none of that name."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Scales:
         self._slot_of = slot_of
         self._log = log
 
-    async def weigh(self, serve: Serve, pids: Collection[int]) -> Measured:
+    async def weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         """What these processes hold of the serve's slot. On cancel nothing stays."""
         return await asyncio.to_thread(self._weigh, serve, pids)
 
@@ -89,36 +89,36 @@ class Scales:
 
     def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
-        from stoker.fleet.memory.fit.rules import Kind
+        from stoker.fleet.memory.fit.rules import RemarkKind
         from stoker.fleet.memory.fit.shape import UnreadableModel
-        from stoker.fleet.memory.fit.verdict import Answer
+        from stoker.fleet.memory.fit.verdict import FitAnswer
 
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
         accounting = self._probe.by_process() if devices else None
         credited = check.credited(devices, accounting, ours)
-        theirs = held(ours)
+        theirs = process_memory(ours)
         if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
             serve = replace(serve, parallel=1)
         try:
-            report = check.examine(serve, credited, host(credit=theirs.anonymous if theirs is not None else 0))
+            report = check.examine(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))
         except UnreadableModel:
             return []  # its engine will say what is wrong with it
         next_step = f"`stoker fit {serve.name}` says what would fit"
-        if report.verdict.answer is Answer.TOO_LARGE:
+        if report.verdict.answer is FitAnswer.TOO_LARGE:
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="startup_memory")
-        if any(remark.kind is Kind.UNSUPPORTED for remark in report.remarks):
+        if any(remark.kind is RemarkKind.UNSUPPORTED for remark in report.remarks):
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="unsupported_quantization")
         if credited:
             books = open_ledger(slot or Slot(serve.name), credited, (), accounting, ours, _commands(accounting, ours))
-            fits = would_fit(books, serve.name, Weight(report.needed, Source.ESTIMATED))
+            fits = would_fit(books, serve.name, MemorySize(report.needed, SizeSource.ESTIMATED))
             if isinstance(fits, Short):
                 by = f", held by {' and '.join(fits.holders)}" if fits.holders else ""
                 text = f"serve '{serve.name}' is short of {fits.bytes / 2**30:.1f} GiB on its devices{by}"
                 raise StartFailed(f"{text}; {next_step}, and `stoker top` who lives there", code="startup_memory")
         return list(report.problems)
 
-    def _weigh(self, serve: Serve, pids: Collection[int]) -> Measured:
+    def _weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         slot = self._slot_of(serve.slot)
         devices = chosen(self._probe.devices(), slot.devices if slot is not None else ())
         return measure(pids, devices, self._probe.by_process() if devices else None)

@@ -28,11 +28,11 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not os.path.isdir(serve.directory):
         found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
-    found += requirements.unmet(serve)
+    found += requirements.unmet_requirements(serve)
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)
         if problem is not None:
             found.append(f"serve '{serve.name}': {problem}")
     if with_conflicts:
-        found += requirements.conflicting(serve, pids)
+        found += requirements.conflicting_processes(serve, pids)
     return found

@@ -22,27 +22,27 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver, Serve, Slot
-from stoker.fleet.conversations.keeper import Keeper as Conversing
+from stoker.fleet.conversations.keeper import ConversationKeeper as Conversing
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
-from stoker.fleet.drivers.unit import Driver as UnitDriver
+from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
 from stoker.fleet.engines.placement import placement_problems
-from stoker.fleet.engines.readiness import Ended, NotReady, Proof, Readiness
-from stoker.fleet.memory.ledger import Weight
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
+from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.memory.probe import machine
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import LogKeeper
-from stoker.fleet.process.signing import Signer
-from stoker.fleet.process.start_records import Record, Records
-from stoker.fleet.rehydrate.fetch import Progress
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord, StartRecords
+from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
 from stoker.fleet.supervision import exit_report, preflight, requirements
-from stoker.fleet.supervision.adoption import Finder
-from stoker.fleet.supervision.lifecycle import Event, State
-from stoker.fleet.supervision.managed_serve import Held
-from stoker.fleet.supervision.memory_meter import Scales
-from stoker.fleet.supervision.sleep_control import Rest
-from stoker.fleet.warm.keeper import Keeper as Warming
+from stoker.fleet.supervision.adoption import AdoptionJudge
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.supervision.managed_serve import ManagedServe
+from stoker.fleet.supervision.memory_meter import MemoryMeter
+from stoker.fleet.supervision.sleep_control import SleepControl
+from stoker.fleet.warm.keeper import WarmKeeper as Warming
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
@@ -52,7 +52,7 @@ LOOK_LIMIT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class ServeStatistics:
     """One serve in our care, as it is now. None: unknown, or there is none."""
 
     state: str
@@ -61,7 +61,7 @@ class Statistics:
     rss: int | None
     """Resident bytes of its whole process group."""
     log: str | None
-    measured: Weight | None = None
+    measured: MemorySize | None = None
     """What it was last seen to hold of its slot, and by what."""
 
 
@@ -78,7 +78,7 @@ class FleetContext:
     notify: Notify = ignore
 
 
-class Keeping:
+class ServeRegistry:
     """The part of the fleet that keeps the books. All methods belong to the event loop's thread."""
 
     def __init__(
@@ -93,19 +93,19 @@ class Keeping:
         self._notify = context.notify
         state = Path(paths.state)
         self._paths = paths
-        self._records = Records(state / "serves", log)
-        signer = Signer(context.signing_key)
+        self._records = StartRecords(state / "serves", log)
+        signer = KeySigner(context.signing_key)
         self._keys = Keys(signer)
         self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
-        self._finder = Finder(self._keys)
+        self._finder = AdoptionJudge(self._keys)
         self._drivers: dict[Driver, UnitDriver] = {}
         self._weights = Rehydrator(paths.state)
-        self._fetched: dict[str, Progress] = {}
-        self._scales = Scales(machine(), clock, context.slot_of, log)
-        self._rest = Rest(clock, self._scales.weigh_group)
+        self._fetched: dict[str, FetchProgress] = {}
+        self._scales = MemoryMeter(machine(), clock, context.slot_of, log)
+        self._rest = SleepControl(clock, self._scales.weigh_group)
         self.warm = warm or Warming(0, (), log, predict=False)
         self._logs = LogKeeper(paths.log_bytes, log)
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, ManagedServe] = {}
         self._failures: dict[str, str] = {}
         self._weighing: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -144,7 +144,7 @@ class Keeping:
     async def fetch(self, serve: Serve) -> None:
         """See `Fleet.fetch`."""
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: FetchProgress) -> None:
             self._fetched[serve.name] = progress
 
         try:
@@ -175,7 +175,7 @@ class Keeping:
             changed = drift(
                 held.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
-        return Circumstances(wanted, engaged, tuple(requirements.unmet(serve)), changed)
+        return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
         """See `Fleet.failure_of`."""
@@ -183,15 +183,15 @@ class Keeping:
 
     def is_asleep(self, name: str) -> bool:
         held = self._held.get(name)
-        return held is not None and held.state is State.ASLEEP
+        return held is not None and held.state is LifecycleState.ASLEEP
 
-    def statistics(self) -> dict[str, Statistics]:
+    def statistics(self) -> dict[str, ServeStatistics]:
         """By serve's name; what is stopped is not in it."""
         return {name: self._statistics(held) for name, held in self._held.items()}
 
     # -- what happens to a serve -----------------------------------------------------------------------------------
 
-    def _take(self, held: Held, event: Event) -> None:
+    def _take(self, held: ManagedServe, event: LifecycleEvent) -> None:
         """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
         held.happen(event)
         if held.record is not None:
@@ -201,31 +201,31 @@ class Keeping:
             self._logs.watch(held.log)
         self._held[held.serve.name] = held
 
-    async def _prove(self, held: Held, limit: float) -> Proof:
+    async def _prove(self, held: ManagedServe, limit: float) -> ReadinessProof:
         """Raises StartFailed with everything that helps."""
         readiness = Readiness(held.serve, held.address, self._clock, held.ended)
         try:
             async with asyncio.timeout(limit):
                 return await readiness.prove()
-        except Ended:
+        except EngineEnded:
             await self._hear(held)
-            raise exit_report.died(held, self._clock.now()) from None
+            raise exit_report.ended_while_starting(held, self._clock.now()) from None
         except NotReady as failure:
-            raise exit_report.wrong(held, str(failure)) from None
+            raise exit_report.wrong_answer(held, str(failure)) from None
         except TimeoutError:
             await self._hear(held)
-            raise exit_report.late(held, limit, readiness.last) from None
+            raise exit_report.not_ready_in_time(held, limit, readiness.last) from None
 
-    async def _hear(self, held: Held) -> None:
+    async def _hear(self, held: ManagedServe) -> None:
         """Fetch what it said last, where that is not in a log of ours."""
         if held.record is not None and held.log is None:
             held.heard = await self._driver(held.record.driver).said(held.record)
 
-    def _left(self, held: Held, code: int | None) -> None:
+    def _left(self, held: ManagedServe, code: int | None) -> None:
         """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
-        was_ready, was_asleep = held.state is State.READY, held.state is State.ASLEEP
-        is_unasked = held.state is not State.STOPPING
-        held.happen(Event.EXITED)
+        was_ready, was_asleep = held.state is LifecycleState.READY, held.state is LifecycleState.ASLEEP
+        is_unasked = held.state is not LifecycleState.STOPPING
+        held.happen(LifecycleEvent.EXITED)
         held.left_unasked = is_unasked
         held.ended.set()
         if is_unasked and held.unit is not None:
@@ -236,19 +236,19 @@ class Keeping:
             self.cool(self.warm.left(held.serve))
             failure = held.last_words().failure
             self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
-            held.on_exit(held.serve.name, exit_report.ended(held, code, self._clock.now()))
+            held.on_exit(held.serve.name, exit_report.exit_text(held, code, self._clock.now()))
 
-    def _lost(self, held: Held, readiness: Readiness) -> None:
+    def _lost(self, held: ManagedServe, readiness: Readiness) -> None:
         """An external serve does not answer any more."""
         held.watch = None  # it ends by itself
-        held.happen(Event.EXITED)
+        held.happen(LifecycleEvent.EXITED)
         self._gone(held)
         held.on_exit(held.serve.name, f"stopped answering at {held.serve.base_url}: {readiness.last}")
 
-    async def _stop(self, held: Held, grace: float) -> None:
+    async def _stop(self, held: ManagedServe, grace: float) -> None:
         if held.gone.is_set():
             return
-        held.happen(Event.STOP_ASKED)
+        held.happen(LifecycleEvent.STOP_ASKED)
         held.ended.set()
         if held.unit is not None:
             pids = self._members(held)
@@ -281,14 +281,14 @@ class Keeping:
             task.cancel()  # we were cancelled; one that is done does not mind
         return None if task.cancelled() else task.result()
 
-    def _gone(self, held: Held) -> None:
+    def _gone(self, held: ManagedServe) -> None:
         """Nothing is left of it."""
-        held.happen(Event.GONE)
+        held.happen(LifecycleEvent.GONE)
         if held.record is not None:
             self._records.remove(held.record)
         self._drop(held)
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: ManagedServe) -> None:
         if self._held.get(held.serve.name) is held:
             del self._held[held.serve.name]
             self.conversations.stopped(held.serve.name)
@@ -296,9 +296,9 @@ class Keeping:
             self._logs.forget(held.log)
         held.gone.set()
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: ManagedServe) -> None:
         """Watch it no more; it runs on, and its record stays for the next control plane."""
-        held.happen(Event.RELEASED)
+        held.happen(LifecycleEvent.RELEASED)
         if held.unit is not None:
             held.unit.release()
         self._drop(held)
@@ -309,24 +309,24 @@ class Keeping:
         """The memory of these sleepers is needed for others: they are ended."""
         for name in sleepers:
             held = self._held.get(name)
-            if held is not None and held.state is State.ASLEEP and held.unit is not None:
+            if held is not None and held.state is LifecycleState.ASLEEP and held.unit is not None:
                 self._log.info("serve %s sleeps no longer: its memory is needed", name)
-                held.happen(Event.STOP_ASKED)
+                held.happen(LifecycleEvent.STOP_ASKED)
                 held.unit.begin_end(held.serve.stop_grace)
 
-    def _weigh(self, held: Held) -> None:
+    def _weigh(self, held: ManagedServe) -> None:
         """Measure what it holds, beside its first requests."""
         task = asyncio.get_running_loop().create_task(self._weighed(held), name=f"weigh-{held.serve.name}")
         self._weighing.add(task)
         task.add_done_callback(self._weighing.discard)
 
-    async def _weighed(self, held: Held) -> None:
+    async def _weighed(self, held: ManagedServe) -> None:
         measured = await self._scales.weigh(held.serve, self._members(held))
-        if held.state is State.READY and measured.weight.bytes is not None:
+        if held.state is LifecycleState.READY and measured.weight.bytes is not None:
             held.measured = measured.weight
             self._notify(MemoryMeasured(held.serve.name, measured.weight.bytes))
 
-    def _write(self, held: Held | None, record: Record) -> None:
+    def _write(self, held: ManagedServe | None, record: StartRecord) -> None:
         try:
             self._records.write(record)
         except OSError as error:
@@ -335,7 +335,7 @@ class Keeping:
         if held is not None:
             held.record = record
 
-    def _mark(self, held: Held, asleep: bool) -> None:
+    def _mark(self, held: ManagedServe, asleep: bool) -> None:
         if held.record is not None:
             self._write(held, msgspec.structs.replace(held.record, asleep=asleep))
 
@@ -371,12 +371,12 @@ class Keeping:
     def _pids(self) -> set[int]:
         return {pid for held in self._held.values() for pid in self._members(held)}
 
-    def _members(self, held: Held) -> list[int]:
+    def _members(self, held: ManagedServe) -> list[int]:
         leader = held.unit.pid if held.unit is not None else None
         return process_group.members(leader) if leader is not None else []
 
-    def _statistics(self, held: Held) -> Statistics:
+    def _statistics(self, held: ManagedServe) -> ServeStatistics:
         pid = held.unit.pid if held.unit is not None else None
         rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(held.log) if held.log else None
-        return Statistics(held.state.value, pid, held.address.port, rss, log, held.measured)
+        return ServeStatistics(held.state.value, pid, held.address.port, rss, log, held.measured)

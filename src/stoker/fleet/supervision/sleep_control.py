@@ -13,9 +13,9 @@ from collections.abc import Callable
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import sleep_api
-from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.engines.sleep_api import VerbFailed
-from stoker.fleet.supervision.managed_serve import Held
+from stoker.fleet.supervision.managed_serve import ManagedServe
 
 SLEEP_LIMIT = 30.0
 WAKE_LIMIT = 60.0
@@ -29,14 +29,14 @@ Measure = Callable[[Serve, int], int | None]
 Called in a thread."""
 
 
-class Rest:
+class SleepControl:
     """Puts ready serves to sleep and wakes them. Changes no state: the supervisor does."""
 
     def __init__(self, clock: Clock, measure: Measure) -> None:
         self._clock = clock
         self._measure = measure
 
-    async def sleep(self, held: Held) -> str:
+    async def sleep(self, held: ManagedServe) -> str:
         """Empty once it sleeps and its memory is free; else why it does not. On cancel it may be either."""
         serve, level = held.serve, held.serve.sleep_level
         if level is None:
@@ -53,7 +53,7 @@ class Rest:
         except TimeoutError:
             return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
 
-    async def wake(self, held: Held) -> str:
+    async def wake(self, held: ManagedServe) -> str:
         """Empty once it is awake and proved; else why not: then it is to be stopped. On cancel: the same."""
         serve, level = held.serve, held.serve.sleep_level
         readiness = Readiness(serve, held.address, self._clock, held.ended)
@@ -64,7 +64,7 @@ class Rest:
                 song = await readiness.song()
         except (VerbFailed, NotReady) as failure:
             return str(failure)
-        except Ended:
+        except EngineEnded:
             return "it ended"
         except TimeoutError:
             return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
@@ -72,7 +72,7 @@ class Rest:
             return "it answers otherwise than before it slept: its weights are not what they were"
         return ""
 
-    async def _freed(self, held: Held, before: int | None) -> str:
+    async def _freed(self, held: ManagedServe, before: int | None) -> str:
         """An engine that answers 200 may have freed nothing."""
         if before is None:
             asleep = await sleep_api.is_asleep(held.address, held.serve.engine)
@@ -87,6 +87,6 @@ class Rest:
             return f"it answered, and still holds {after} of {before} bytes"
         return ""
 
-    async def _held_by(self, held: Held) -> int | None:
+    async def _held_by(self, held: ManagedServe) -> int | None:
         pid = held.unit.pid if held.unit is not None else None
         return await asyncio.to_thread(self._measure, held.serve, pid) if pid is not None else None

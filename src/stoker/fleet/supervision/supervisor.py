@@ -12,12 +12,12 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
-from stoker.fleet.process.start_records import Record
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
+from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.supervision import exit_report, preflight
-from stoker.fleet.supervision.lifecycle import Event, State
-from stoker.fleet.supervision.managed_serve import Held, OnExit
-from stoker.fleet.supervision.serve_registry import LOOK_LIMIT, Keeping
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.serve_registry import LOOK_LIMIT, ServeRegistry
 
 ABORT_GRACE = 2.0
 """Seconds at most that a start which is given up gets between SIGTERM and SIGKILL."""
@@ -25,7 +25,7 @@ ADOPT_LIMIT = 5.0
 """Seconds that a serve which was left running has to answer."""
 
 
-class Supervisor(Keeping):
+class Supervisor(ServeRegistry):
     """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread."""
 
     # -- start and stop --------------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ class Supervisor(Keeping):
         if (running := await self._woken(serve, on_exit)) is not None:
             return running
         while (earlier := self._held.get(serve.name)) is not None:
-            if earlier.state in (State.STARTING, State.READY):
+            if earlier.state in (LifecycleState.STARTING, LifecycleState.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
             if earlier.unit is not None:
                 await earlier.unit.end(math.inf)  # joins the end under way
@@ -62,7 +62,7 @@ class Supervisor(Keeping):
         held = self._held.get(name)
         if held is None:
             return
-        may_sleep = keep_warm and held.state is State.READY and held.serve.sleep_level is not None
+        may_sleep = keep_warm and held.state is LifecycleState.READY and held.serve.sleep_level is not None
         try:
             if may_sleep and await self._sleep(held):
                 return
@@ -77,14 +77,14 @@ class Supervisor(Keeping):
         """See `Fleet.forget`."""
         await self.conversations.forget(name)
 
-    async def _save_and_stop(self, held: Held, grace: float) -> None:
+    async def _save_and_stop(self, held: ManagedServe, grace: float) -> None:
         try:
-            if held.state is State.READY and not self._is_hurried:
+            if held.state is LifecycleState.READY and not self._is_hurried:
                 await self.conversations.save(held.serve.name)
         finally:  # whoever cancels: it ends
             await self._stop(held, grace)
 
-    async def _sleep(self, held: Held) -> bool:
+    async def _sleep(self, held: ManagedServe) -> bool:
         """Whether it sleeps now; if not, it is to be stopped."""
         name = held.serve.name
         size = (held.measured.bytes or 0) if held.measured is not None and held.serve.sleep_level == 1 else 0
@@ -97,8 +97,8 @@ class Supervisor(Keeping):
         why = await self._rest.sleep(held)
         if not why and not self.warm.is_sleeper(name):
             why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
-        if not why and held.state is State.READY:
-            held.happen(Event.SLEPT)
+        if not why and held.state is LifecycleState.READY:
+            held.happen(LifecycleEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
         return False
@@ -106,18 +106,18 @@ class Supervisor(Keeping):
     async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
         """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
         held = self._held.get(serve.name)
-        if held is None or held.state is not State.ASLEEP:
+        if held is None or held.state is not LifecycleState.ASLEEP:
             return None
         if not serve.launches_like(held.serve):
             await self._stop(held, held.serve.stop_grace)
             return None
         began = self._clock.now()
-        held.happen(Event.WOKEN)
+        held.happen(LifecycleEvent.WOKEN)
         held.serve, held.on_exit, held.temperature = serve, on_exit, "asleep"
         try:
             why = await self._rest.wake(held)
             if not why:
-                held.happen(Event.PROVED)
+                held.happen(LifecycleEvent.PROVED)
                 self._mark(held, asleep=False)
         except BaseException:
             await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
@@ -136,21 +136,21 @@ class Supervisor(Keeping):
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._held.values()):  # a sleeper holds its port
-            if other.state is State.ASLEEP and other.address.port == serve.port:
+            if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
                 await self._stop(other, other.serve.stop_grace)
                 self.cool(self.warm.gone(other.serve.name))
         await self._disable(serve)
         temperature = await self.warm.temperature(serve)
         launched = await self._launch(serve)
         record = launched.record
-        held = Held(serve, on_exit, launched.address, began, record.started_at, record)
+        held = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
         held.log, held.log_start, held.temperature = launched.log, launched.log_start, temperature
         try:
-            self._take(held, Event.LAUNCHED)
+            self._take(held, LifecycleEvent.LAUNCHED)
         except ProcessLookupError:
             self._records.remove(record)
             held.left_unasked = True
-            raise exit_report.died(held, self._clock.now()) from None
+            raise exit_report.ended_while_starting(held, self._clock.now()) from None
         try:
             self._write(held, record)
             spawned = self._clock.now()
@@ -168,7 +168,7 @@ class Supervisor(Keeping):
             # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
             command = self._keys.command(record.pid)
             self._write(held, msgspec.structs.replace(record, command=command, ready=True, facts=facts))
-            held.happen(Event.PROVED)
+            held.happen(LifecycleEvent.PROVED)
         except BaseException:
             await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
             raise
@@ -178,9 +178,9 @@ class Supervisor(Keeping):
 
     async def _launch(self, serve: Serve) -> Launched:
         """What is about to be started is on disk before it exists: no crash of ours leaves what nobody knows."""
-        intents: list[Record] = []
+        intents: list[StartRecord] = []
 
-        def intend(record: Record) -> None:
+        def intend(record: StartRecord) -> None:
             intents.append(record)
             self._write(None, record)
 
@@ -196,11 +196,11 @@ class Supervisor(Keeping):
 
     async def _start_external(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        held = Held(serve, on_exit, address_of(serve), began, self._clock.wall())
-        self._take(held, Event.LAUNCHED)
+        held = ManagedServe(serve, on_exit, address_of(serve), began, self._clock.wall())
+        self._take(held, LifecycleEvent.LAUNCHED)
         try:
             proof = await self._prove(held, min(serve.ready_timeout, START_LIMIT))
-            held.happen(Event.PROVED)
+            held.happen(LifecycleEvent.PROVED)
         except BaseException:
             await self._stop(held, 0.0)
             raise
@@ -233,9 +233,9 @@ class Supervisor(Keeping):
 
     def _is_ready(self, running: Running) -> bool:
         held = self._held.get(running.serve.name)
-        return held is not None and held.state is State.READY
+        return held is not None and held.state is LifecycleState.READY
 
-    async def _adopt(self, record: Record, serve: Serve | None, on_exit: OnExit) -> Running | None:
+    async def _adopt(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> Running | None:
         found = await self._driver(record.driver).find(record)
         if found is None:
             self._records.remove(record)
@@ -243,18 +243,18 @@ class Supervisor(Keeping):
         record = found
         held = self._finder.hold(record, serve, on_exit, self._clock.now())
         try:
-            self._take(held, Event.FOUND)
+            self._take(held, LifecycleEvent.FOUND)
         except ProcessLookupError:
             self._records.remove(record)
             return None
         try:
             reason = self._finder.unfit(record, serve) or await self._still_answers(held)
         except asyncio.CancelledError:
-            if held.state is State.STARTING:
+            if held.state is LifecycleState.STARTING:
                 self._release(held)
             raise
         if not reason:
-            held.happen(Event.PROVED)
+            held.happen(LifecycleEvent.PROVED)
             self.cool(self.warm.started(held.serve))
             self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
             self.conversations.started(held.serve, held.address, record.facts, is_fresh=False)
@@ -266,7 +266,7 @@ class Supervisor(Keeping):
             self._log.error("serve %s: %s", record.name, failure)
         return None
 
-    async def _still_answers(self, held: Held) -> str:
+    async def _still_answers(self, held: ManagedServe) -> str:
         """Empty, or why the serve is not what it was."""
         readiness = Readiness(held.serve, held.address, self._clock, held.ended)
         try:
@@ -274,7 +274,7 @@ class Supervisor(Keeping):
                 await readiness.prove(canary=False)
         except TimeoutError:
             return f"it does not answer ({readiness.last})"
-        except Ended:
+        except EngineEnded:
             return "it ended meanwhile"
         except NotReady as failure:
             return f"it {failure}"
@@ -288,13 +288,13 @@ class Supervisor(Keeping):
         for held in list(self._held.values()):
             if held.unit is None or self._stays(held, leave_running):
                 continue
-            held.happen(Event.STOP_ASKED)
+            held.happen(LifecycleEvent.STOP_ASKED)
             held.ended.set()
             held.unit.begin_end(0.0)
 
-    def _stays(self, held: Held, leave_running: bool) -> bool:
+    def _stays(self, held: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and held.unit is not None and not held.serve.die_with_parent
-        return can_stay and held.state is State.READY
+        return can_stay and held.state is LifecycleState.READY
 
     async def close(self, leave_running: bool) -> None:
         """See `Fleet.close`. Serves that die with their parent are stopped in any case. Twice: nothing.
@@ -321,5 +321,5 @@ class Supervisor(Keeping):
             await self.conversations.close()
 
 
-def _what(record: Record) -> str:
+def _what(record: StartRecord) -> str:
     return f"process {record.pid}" if record.driver == Driver.PROCESS else f"{record.driver} {record.handle}"

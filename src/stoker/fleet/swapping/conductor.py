@@ -34,7 +34,7 @@ from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
-from stoker.fleet.swapping.weight_fetching import Fetching
+from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed
@@ -76,7 +76,7 @@ class Conductor:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
+        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
         journal = journal or NoJournal()
         hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)

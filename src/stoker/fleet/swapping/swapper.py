@@ -14,7 +14,7 @@ from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.refusals import cannot_start
-from stoker.fleet.swapping.weight_fetching import Fetching
+from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
 
@@ -43,7 +43,9 @@ class Hears:
 class Swapper:
     """Owned by the conductor, which keeps the books of the scheduler; this only looks into them."""
 
-    def __init__(self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: Fetching, hears: Hears) -> None:
+    def __init__(
+        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, hears: Hears
+    ) -> None:
         self.running: dict[str, Running] = {}
         self.examining: set[int] = set()
         """Swaps whose victims are not touched yet: it is looked whether the target can start."""

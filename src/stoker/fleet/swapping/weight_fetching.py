@@ -15,7 +15,7 @@ T = TypeVar("T")
 LONGEST_RETRY = 60.0
 
 
-class Fetching:
+class WeightFetching:
     """Owned by the conductor. `fetch(name)` brings missing weights; `progress(name)` says how far it is, in words."""
 
     def __init__(self, fetch: Callable[[str], Awaitable[None]], progress: Callable[[str], str]) -> None:

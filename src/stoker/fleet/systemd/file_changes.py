@@ -10,7 +10,7 @@ from stoker.disk import atomic
 
 
 @contextlib.contextmanager
-def changed(changes: Mapping[Path, str | None], mode: int = 0o644) -> Iterator[None]:
+def changed_files(changes: Mapping[Path, str | None], mode: int = 0o644) -> Iterator[None]:
     """Write these texts (None: delete the file) and keep them, unless the body raises: then all is as it was before.
 
     Everything is written beside its place first, then renamed. Raises OSError; nothing has changed then. Directories

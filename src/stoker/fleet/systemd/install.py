@@ -18,7 +18,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import plan as engines
 from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
-from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, Origin, Site
+from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, InstallSite, Origin
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
@@ -29,7 +29,7 @@ _LIMIT = 180.0
 Run = Callable[[Sequence[str]], None]
 
 
-class Refused(StokerError):
+class InstallRefused(StokerError):
     """Nothing was changed; the message says what to do."""
 
     status = 409
@@ -51,8 +51,8 @@ class Changes:
     """What is left to type."""
 
 
-def plan(site: Site, serves: Sequence[Serve], root: Path, force: bool, start: bool) -> Changes:
-    """What installing under `root` changes. Raises Refused with everything that stands in the way."""
+def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, start: bool) -> Changes:
+    """What installing under `root` changes. Raises InstallRefused with everything that stands in the way."""
     own = [serve for serve in serves if serve.driver is Driver.SYSTEMD]
     kept = {serve.unit: where for serve in own if (where := _owners(site, serve.unit or "", root)) is not None}
     written = [serve for serve in own if serve.unit not in kept]
@@ -67,19 +67,19 @@ def plan(site: Site, serves: Sequence[Serve], root: Path, force: bool, start: bo
     if not force:
         problems += [why for path in (*wanted, *gone) if (why := _in_the_way(site, path)) is not None]
     if problems:
-        raise Refused("; ".join(problems), code="cannot_install")
+        raise InstallRefused("; ".join(problems), code="cannot_install")
     changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
     changed |= dict.fromkeys(gone)
     notes = [f"{unit} is its owner's ({where}): left as it is" for unit, where in sorted(kept.items())]
     return _with_commands(site, root, changed, notes, start)
 
 
-def plan_removal(site: Site, root: Path, force: bool) -> Changes:
-    """What taking everything away again changes. Raises Refused for files that somebody changed, unless forced."""
+def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
+    """The changes that remove everything again. Raises InstallRefused for files that somebody edited, unless forced."""
     found = _ours(site, root)
     problems = [why for path in found if (why := _in_the_way(site, path)) is not None]
     if problems and not force:
-        raise Refused("; ".join(problems), code="cannot_remove")
+        raise InstallRefused("; ".join(problems), code="cannot_remove")
     if root != Path("/") or not found:
         return Changes(dict.fromkeys(found))
     ours = systemctl(site)
@@ -98,17 +98,17 @@ def carry_out(changes: Changes, run: Run) -> None:
     try:
         for argv in changes.before:
             run(argv)
-        with file_changes.changed(changes.files):
+        with file_changes.changed_files(changes.files):
             for argv in changes.after:
                 run(argv)
     except OSError as error:
         _undo(changes, run)
         path = error.filename or "a unit"
         text = f"nothing was installed: {path} cannot be written ({error.strerror})"
-        raise Refused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
+        raise InstallRefused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
     except StokerError as error:
         _undo(changes, run)
-        raise Refused(f"every file is as it was before: {error.message}", code=error.code) from error
+        raise InstallRefused(f"every file is as it was before: {error.message}", code=error.code) from error
 
 
 def command(argv: Sequence[str]) -> None:
@@ -127,12 +127,12 @@ def command(argv: Sequence[str]) -> None:
         raise StokerError(failure(what, done.returncode, done.stderr.decode("utf-8", "replace")), code="systemd_failed")
 
 
-def systemctl(site: Site) -> tuple[str, ...]:
+def systemctl(site: InstallSite) -> tuple[str, ...]:
     """The command that speaks to the systemd of this site."""
     return ("systemctl",) if site.user is not None else ("systemctl", "--user")
 
 
-def directory(site: Site, root: Path) -> Path:
+def directory(site: InstallSite, root: Path) -> Path:
     """Where the units go."""
     return under(root, SYSTEM if site.user is not None else units.user_directory(site.home))
 
@@ -143,7 +143,7 @@ def under(root: Path, path: Path) -> Path:
 
 
 def _wanted(
-    site: Site, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
+    site: InstallSite, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
 ) -> dict[Path, str]:
     """Path to text of everything that is to be there. Raises ValueError."""
     where = directory(site, root)
@@ -154,7 +154,9 @@ def _wanted(
     return texts
 
 
-def _with_commands(site: Site, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool) -> Changes:
+def _with_commands(
+    site: InstallSite, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool
+) -> Changes:
     ours = systemctl(site)
     if root != Path("/"):
         offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
@@ -178,7 +180,7 @@ def _undo(changes: Changes, run: Run) -> None:
             continue  # what went wrong first is what is told
 
 
-def _owners(site: Site, unit: str, root: Path) -> Path | None:
+def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
     """The file of a unit that its owner wrote under another name than ours; None: it is ours to write."""
     if unit.startswith("stoker"):
         return None
@@ -187,7 +189,7 @@ def _owners(site: Site, unit: str, root: Path) -> Path | None:
     return found[0] if found and units.origin(_text(found[0]) or "") is Origin.FOREIGN else None
 
 
-def _ours(site: Site, root: Path) -> list[Path]:
+def _ours(site: InstallSite, root: Path) -> list[Path]:
     """Every file on disk that was written from this configuration."""
     where = directory(site, root)
     found = [path for kind in ("*.service", "*.timer") for path in sorted(where.glob(kind))]
@@ -195,7 +197,7 @@ def _ours(site: Site, root: Path) -> list[Path]:
     return [path for path in found if units.source(_text(path) or "") == site.config]
 
 
-def _in_the_way(site: Site, path: Path) -> str | None:
+def _in_the_way(site: InstallSite, path: Path) -> str | None:
     """Why this file must not be written over."""
     if path.is_symlink():
         return f"{path} is a link to {os.readlink(path)}: type `systemctl unmask {path.name}`, or add --force"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.systemd import unit_states
-from stoker.fleet.systemd.unit_states import Seen
+from stoker.fleet.systemd.unit_states import UnitStatus
 
 BOOTED = Path("/run/systemd/system")
 """There exactly where systemd runs as the first process: sd_booted(3)."""
@@ -52,7 +52,7 @@ class Systemctl:
     def __str__(self) -> str:
         return " ".join(self.words)
 
-    async def show(self, unit: str) -> Seen:
+    async def show(self, unit: str) -> UnitStatus:
         """How the unit is. One that is not there is an answer, too."""
         return unit_states.read(await self._run("show", f"--property={unit_states.PROPERTIES}", unit))
 

@@ -22,10 +22,10 @@ from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.warm import page_cache
-from stoker.fleet.warm.holder import Progress, Wanted
-from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
+from stoker.fleet.warm.holder import HoldProgress, HoldRequest
+from stoker.fleet.warm.pool import Command, Drop, WarmKind, WarmModel, WarmModels, sleeper
 from stoker.fleet.warm.prediction import Forecast
-from stoker.fleet.warm.statistics import Statistics, Warm
+from stoker.fleet.warm.statistics import WarmStatistics, WarmStatus
 from stoker.fleet.warm.weight_paths import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
@@ -40,7 +40,7 @@ def budget(section: WarmPool) -> int:
     return int(psutil.virtual_memory().available) // 2 if section.memory is None else section.memory
 
 
-class Keeper:
+class WarmKeeper:
     """Create it on a running loop. `close` ends the holder, and so does our own end, whatever it is."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Keeper:
     ) -> None:
         """`budget` in bytes; pins are loaded at once. `predictions`: what routing expects, the likeliest first."""
         self._predictions = predictions
-        self._pool = Pool(budget)
+        self._pool = WarmModels(budget)
         self._log = log
         self._predict = predict
         self._command = command
@@ -63,7 +63,7 @@ class Keeper:
         self._forecast = Forecast()
         self._expected: dict[str, PredictionReason] = {}
         self._busy = 0
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, HoldProgress] = {}
         self._holder: asyncio.subprocess.Process | None = None
         self._restarts = 0
         self._changed = asyncio.Event()
@@ -109,7 +109,7 @@ class Keeper:
     def is_sleeper(self, name: str) -> bool:
         """Whether it sleeps, or may fall asleep, as far as the pool knows."""
         entry = self._pool.entries.get(name)
-        return entry is not None and entry.model.how is How.ASLEEP
+        return entry is not None and entry.model.how is WarmKind.ASLEEP
 
     def gone(self, name: str) -> tuple[str, ...]:
         """It ended, and nothing of it is to be kept."""
@@ -130,12 +130,12 @@ class Keeper:
         commands = [command for model in stale for command in self._pool.on_gone(model.serve)]
         commands += self._pool.on_budget(budget)
         commands += self._expect()
-        ended = tuple(model.serve for model in stale if model.how is How.ASLEEP)
+        ended = tuple(model.serve for model in stale if model.how is WarmKind.ASLEEP)
         return (*ended, *self._carry_out([*commands, *self._bring_in_pins()]))
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> WarmStatistics:
         pinned = {name for name, serve in self._serves.items() if serve.warm is Warmth.PIN}
-        return Statistics(
+        return WarmStatistics(
             budget=self._pool.budget,
             size=self._pool.size,
             warm=tuple(self._warm(entry.model, entry.model.serve in pinned) for entry in self._pool.entries.values()),
@@ -169,7 +169,7 @@ class Keeper:
         self._expected = {name: why for name, why in ideas if name not in self._hot}
         return self._pool.on_wanted([self._model(name) for name in self._expected])
 
-    def _model(self, name: str) -> Model:
+    def _model(self, name: str) -> WarmModel:
         """What is warm is not looked up again."""
         entry = self._pool.entries.get(name)
         return entry.model if entry is not None else _model(self._serves[name])
@@ -179,24 +179,24 @@ class Keeper:
         pins = [_model(serve) for serve in cold if serve.warm is Warmth.PIN]
         return [command for model in pins for command in self._pool.on_left(model)]
 
-    def _warm(self, model: Model, pinned: bool) -> Warm:
+    def _warm(self, model: WarmModel, pinned: bool) -> WarmStatus:
         why = self._expected.get(model.serve, "")
-        if model.how is How.ASLEEP:
-            return Warm(model.serve, model.how.value, model.size, None, None, pinned, why=why)
+        if model.how is WarmKind.ASLEEP:
+            return WarmStatus(model.serve, model.how.value, model.size, None, None, pinned, why=why)
         seen = [self._progress[path] for path in model.parts if path in self._progress]
         done, locked = sum(one.done for one in seen), sum(one.locked for one in seen)
         problem = next((one.problem for one in seen if one.problem), "")
-        return Warm(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
+        return WarmStatus(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
         """The holder is told the whole of what is wanted; sleepers are the caller's."""
         self._changed.set()
         if self._files() and self._task is None and not self._is_closed:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name="warm-holder")
-        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.how is How.ASLEEP)
+        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.how is WarmKind.ASLEEP)
 
     def _files(self) -> tuple[str, ...]:
-        entries = [entry.model for entry in self._pool.entries.values() if entry.model.how is How.PAGES]
+        entries = [entry.model for entry in self._pool.entries.values() if entry.model.how is WarmKind.PAGES]
         return tuple(dict.fromkeys(path for model in entries for path in model.parts))
 
     # -- the holder --------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Keeper:
         told = None
         while True:
             self._changed.clear()
-            wanted = Wanted(self._files(), self._busy > 0)
+            wanted = HoldRequest(self._files(), self._busy > 0)
             if wanted != told:
                 self._progress = {path: one for path, one in self._progress.items() if path in wanted.hold}
                 holder.stdin.write(msgspec.json.encode(wanted) + b"\n")
@@ -263,7 +263,7 @@ class Keeper:
         """Its progress, until it ends."""
         assert holder.stdout is not None
         async for line in holder.stdout:
-            progress = msgspec.json.decode(line, type=Progress)
+            progress = msgspec.json.decode(line, type=HoldProgress)
             if progress.path not in self._files():
                 continue  # it was dropped meanwhile
             if progress.problem:
@@ -286,12 +286,12 @@ async def _end(spawning: asyncio.Task[asyncio.subprocess.Process]) -> None:
     await holder.wait()
 
 
-def _model(serve: Serve) -> Model:
-    return Model(serve.name, weights_of(serve), How.PAGES, serve.warm)
+def _model(serve: Serve) -> WarmModel:
+    return WarmModel(serve.name, weights_of(serve), WarmKind.PAGES, serve.warm)
 
 
 def _share(serve: Serve) -> float | None:
     try:
-        return page_cache.share_of(tuple(weights_of(serve)))
+        return page_cache.cached_share_of(tuple(weights_of(serve)))
     except OSError:
         return None

@@ -13,7 +13,7 @@ ENOUGH = 0.95
 """Share of its weights in the page cache from which a start counts as warm."""
 
 
-def share(path: str) -> float | None:
+def cached_share(path: str) -> float | None:
     """0 to 1; an empty file is 1. None where the kernel does not tell: files that we neither own nor may write.
 
     About 0.1 ms per GiB with cachestat (Linux 6.5), some milliseconds with mincore. Raises OSError.
@@ -22,8 +22,8 @@ def share(path: str) -> float | None:
     return None if counted is None else _share([counted])
 
 
-def share_of(paths: Sequence[str]) -> float | None:
-    """Of all files together, weighted by size. None as for `share`, or without any file. Raises OSError."""
+def cached_share_of(paths: Sequence[str]) -> float | None:
+    """Of all files together, weighted by size. None as for `cached_share`, or without any file. Raises OSError."""
     counted = [found for path in paths if (found := count(path)) is not None]
     return _share(counted) if paths and len(counted) == len(paths) else None
 
@@ -34,7 +34,7 @@ def _share(counted: Sequence[tuple[int, int]]) -> float:
 
 
 def count(path: str) -> tuple[int, int] | None:
-    """Pages in the cache, and pages of the file. None as for `share`. Raises OSError."""
+    """Pages in the cache, and pages of the file. None as for `cached_share`. Raises OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return count_of(file)

@@ -63,7 +63,7 @@ def _by_count(serves: Sequence[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class Score:
+class PredictionScore:
     """What became of predictions: one count for each change of model."""
 
     hit: int = 0
@@ -76,7 +76,7 @@ class Score:
 class Predictor:
     """The history of one slot, and the prediction that stands."""
 
-    def __init__(self, score: Score) -> None:
+    def __init__(self, score: PredictionScore) -> None:
         """`score` may be shared by several slots."""
         self._score = score
         self._history: deque[str] = deque(maxlen=REMEMBERED)
@@ -110,7 +110,7 @@ class Forecast:
     """What is likely next in all slots together. What a slot is used to says nothing of another one."""
 
     def __init__(self) -> None:
-        self.score = Score()
+        self.score = PredictionScore()
         self._slots: dict[str, Predictor] = {}
 
     def on_started(self, slot: str, serve: str) -> None:

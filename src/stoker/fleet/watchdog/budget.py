@@ -49,7 +49,7 @@ class Park:
     reason: str
 
 
-def ask(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park:
+def decide(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park:
     """May a sick serve be restarted now?
 
     1 used up: park  2 the first within the window: at once  3 too soon after the last: wait  4 restart
@@ -65,7 +65,7 @@ def ask(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park
     return Restart(len(recent) + 1)  # 4
 
 
-def ended(history: History, limits: Watchdog, now: float) -> tuple[History, Park | None]:
+def decide_after_exit(history: History, limits: Watchdog, now: float) -> tuple[History, Park | None]:
     """It ended by itself; whoever starts it again is the scheduler. `Park` if that was once too often."""
     counted = history.within(limits.window, now).counted(now)
     if len(counted.times) <= limits.restarts:

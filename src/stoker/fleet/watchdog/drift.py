@@ -8,11 +8,11 @@ import psutil
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.start_records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 
 def drift(
-    record: Record, fingerprint: str, command: str, environment: Mapping[str, str] | None, serve: Serve
+    record: StartRecord, fingerprint: str, command: str, environment: Mapping[str, str] | None, serve: Serve
 ) -> tuple[str, ...] | None:
     """How the process of `record` differs from `serve`, one phrase each; no value is in them. None: it cannot be read.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.domain.protocols import Running
 from stoker.fleet.engines.facts import from_models
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
 
@@ -40,11 +40,11 @@ class Circumstances:
 class HttpProbe:
     """Implements `dog.Probe`.
 
-    `read(engine, text)` turns an engine's /metrics into Counters. `look(running)` sees its circumstances, in a thread;
-    it takes at most a second. Neither raises.
+    `read(engine, text)` parses an engine's /metrics. `look(running)` collects its circumstances in a thread, within a
+    second. Neither raises.
     """
 
-    def __init__(self, read: Callable[[str, str], Counters], look: Callable[[Running], Circumstances]) -> None:
+    def __init__(self, read: Callable[[str, str], EngineCounters], look: Callable[[Running], Circumstances]) -> None:
         self._read = read
         self._look = look
 
@@ -59,7 +59,7 @@ class HttpProbe:
             return Listing(None, miss=f"it answered {answer.status}")
         return Listing(tuple(str(entry.get("id")) for entry in models), _context(running, models))
 
-    async def counters(self, running: Running) -> Counters:
+    async def counters(self, running: Running) -> EngineCounters:
         """What it counts; nothing known if it does not say. Never raises."""
         try:
             answer = await _ask(running, "/metrics")

@@ -19,10 +19,18 @@ from stoker.domain.access import Watchdog
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver
 from stoker.fleet.watchdog import assertions, budget
-from stoker.fleet.watchdog.assertions import Act, Finding, Health, Observation, Verdict
+from stoker.fleet.watchdog.assertions import AssertionResult, HealthVerdict, Observation, Remedy, ServeHealth
 from stoker.fleet.watchdog.budget import History, Park, Restart
 from stoker.fleet.watchdog.probe import Circumstances, Listing
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters, Progress, Work, advance, patience, without_progress
+from stoker.fleet.watchdog.progress import (
+    NO_COUNTERS,
+    EngineCounters,
+    WorkProgress,
+    WorkSample,
+    advance,
+    stall_limit,
+    without_progress,
+)
 
 CIRCUMSTANCES_EVERY = 60.0
 """Seconds between two looks at what hardly ever changes."""
@@ -34,15 +42,15 @@ _GOLDEN = 0.618
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class HealthReport:
     """What the last look found, and when (Unix time)."""
 
     at: float
-    verdict: Verdict
-    findings: tuple[Finding, ...]
+    verdict: HealthVerdict
+    findings: tuple[AssertionResult, ...]
 
 
-class Sees(Protocol):
+class ServesView(Protocol):
     """Our own books. Answered at once."""
 
     def running(self) -> Mapping[str, Running]:
@@ -58,17 +66,17 @@ class Sees(Protocol):
         """Put to sleep by us."""
 
 
-class Probe(Protocol):
+class ServeProbe(Protocol):
     """The serve itself. Each call is bounded in time; on cancel nothing stays open."""
 
     async def models(self, running: Running) -> Listing: ...
 
-    async def counters(self, running: Running) -> Counters: ...
+    async def counters(self, running: Running) -> EngineCounters: ...
 
     async def circumstances(self, running: Running) -> Circumstances: ...
 
 
-class Acts(Protocol):
+class WatchdogActions(Protocol):
     """What is done. Both return at once; what they ask for is carried out beside."""
 
     def restart(self, name: str, reason: str) -> bool:
@@ -85,25 +93,25 @@ class _Watched:
     running: Running
     due: float
     misses: int = 0
-    progress: Progress | None = None
+    progress: WorkProgress | None = None
     circumstances: Circumstances = field(default_factory=Circumstances)
     circumstances_due: float = 0.0
-    proof: Proof | None = None
+    proof: HealthReport | None = None
     verified_at: float | None = None
     is_told: bool = False
     """A restart or a park of this start was asked for: no more is to be done."""
     is_looking: bool = False
 
 
-class Dog:
+class WatchdogLoop:
     """See the module's docstring. All of it belongs to the loop's thread."""
 
     def __init__(
         self,
         settings: Watchdog,
-        sees: Sees,
-        probe: Probe,
-        acts: Acts,
+        sees: ServesView,
+        probe: ServeProbe,
+        acts: WatchdogActions,
         clock: Clock,
         log: logging.Logger,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -138,7 +146,9 @@ class Dog:
     def exited(self, name: str, detail: str) -> None:
         """A serve ended by itself. The scheduler starts it again when it is wanted; here it only counts."""
         now = self._clock.now()
-        self._histories[name], park = budget.ended(self._histories.get(name, History()), self._settings, now)
+        self._histories[name], park = budget.decide_after_exit(
+            self._histories.get(name, History()), self._settings, now
+        )
         if park is not None:
             self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
 
@@ -155,7 +165,7 @@ class Dog:
         proof = watched.proof if watched is not None else None
         if proof is not None and self._clock.wall() - proof.at > STALE_AFTER * self._period + _MOMENT:
             proof = None
-        verdict = proof.verdict if proof is not None else Verdict(Health.UNKNOWN)
+        verdict = proof.verdict if proof is not None else HealthVerdict(ServeHealth.UNKNOWN)
         recent = self._histories.get(name, History()).within(self._settings.window, self._clock.now())
         return {
             "health": verdict.health.value,
@@ -220,7 +230,7 @@ class Dog:
             watched.circumstances = await self._probe.circumstances(running)
             watched.circumstances_due = self._clock.now() + CIRCUMSTANCES_EVERY
         now = self._clock.now()
-        work = Work(self._sees.in_flight(name), self._sees.relayed(name), counters)
+        work = WorkSample(self._sees.in_flight(name), self._sees.relayed(name), counters)
         watched.progress = progress = advance(watched.progress, work, now)
         if listing is not None:
             watched.misses = watched.misses + 1 if listing.ids is None else 0
@@ -239,7 +249,7 @@ class Dog:
             drift=around.drift,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
-            patience=patience(self._settings.stall, counters),
+            stall_limit=stall_limit(self._settings.stall, counters),
             running=counters.running,
             queued=counters.queued,
             asleep=self._sees.is_asleep(name),
@@ -249,25 +259,25 @@ class Dog:
         findings = assertions.judge(observation)
         verdict = assertions.verdict(findings, watched.running.serve.driver is not Driver.EXTERNAL)
         before = watched.proof.verdict if watched.proof is not None else None
-        watched.proof = Proof(self._clock.wall(), verdict, findings)
-        if verdict.health is Health.VERIFIED:
+        watched.proof = HealthReport(self._clock.wall(), verdict, findings)
+        if verdict.health is ServeHealth.VERIFIED:
             watched.verified_at = watched.proof.at
         if verdict.act is not None:
             self._act(name, watched, verdict, is_news=before is None or before.failed != verdict.failed)
-        elif before is not None and before.health is Health.SICK:
+        elif before is not None and before.health is ServeHealth.SICK:
             self._log.info("serve %s is not sick any more", name)
 
-    def _act(self, name: str, watched: _Watched, verdict: Verdict, is_news: bool) -> None:
+    def _act(self, name: str, watched: _Watched, verdict: HealthVerdict, is_news: bool) -> None:
         """1 asked for already  2 nothing that a restart cures: say so  3 restart  4 too soon: say so  5 park"""
         if watched.is_told:  # 1
             return
-        if verdict.act is Act.REPORT:  # 2
+        if verdict.act is Remedy.REPORT:  # 2
             if is_news:
                 self._log.warning("serve %s is sick, and runs on: %s", name, verdict.reason)
             return
         now = self._clock.now()
         history = self._histories.get(name, History()).within(self._settings.window, now)
-        match budget.ask(history, self._settings, now):
+        match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._acts.restart(name, verdict.reason):
                     return  # it is on its way out; should it stay, the next look asks again

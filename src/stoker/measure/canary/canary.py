@@ -21,8 +21,8 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run
 from stoker.measure.artifacts.fingerprint import difference
-from stoker.measure.canary.questions import SEED, Question
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.canary.questions import SEED, CanaryQuestion
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 REPEATS = 3
 """Askings of each question that make a baseline: what differs among them is not held against anybody."""
@@ -40,7 +40,7 @@ _TIMEOUT = 300.0
 _SILENT = "no answer"
 
 
-class Seen(msgspec.Struct):
+class CanaryReply(msgspec.Struct):
     """One reply, without its words."""
 
     name: str
@@ -54,10 +54,10 @@ class Seen(msgspec.Struct):
     """By its question; None: it does not say."""
 
 
-class Kept(msgspec.Struct):
+class BaselineReply(msgspec.Struct):
     """What a baseline knows of one question."""
 
-    seen: Seen
+    seen: CanaryReply
     agreement: float = 1.0
     """The least, of its own repeats with the first: 1.0 is always the same."""
     shift: float = 0.0
@@ -69,9 +69,9 @@ class Baseline(msgspec.Struct):
 
     digest: str
     """Of the questions."""
-    kept: list[Kept] = []
+    kept: list[BaselineReply] = []
 
-    def of(self, name: str) -> Kept | None:
+    def of(self, name: str) -> BaselineReply | None:
         return next((kept for kept in self.kept if kept.seen.name == name), None)
 
 
@@ -106,14 +106,14 @@ class Anomaly(msgspec.Struct):
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-class Asker:
+class CanaryClient:
     """Asks one model the questions of a set."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ModelClient) -> None:
         self._talk = talk
         self._has_logprobs = True
 
-    async def ask(self, question: Question) -> Seen:
+    async def ask(self, question: CanaryQuestion) -> CanaryReply:
         """Never raises but on cancel: what goes wrong is `failure`."""
         fixed = {"temperature": 0, "seed": SEED, "stream": False, **question.document}
         more = {"logprobs": True, "top_logprobs": 5} if self._has_logprobs else {}
@@ -121,17 +121,17 @@ class Asker:
         if heard.timed.failure == "http_400" and more:
             self._has_logprobs = False
             heard = await self._talk.ask(fixed, timeout=_TIMEOUT)
-        return seen(question, heard)
+        return canary_reply(question, heard)
 
 
-def seen(question: Question, heard: Heard) -> Seen:
+def canary_reply(question: CanaryQuestion, heard: ModelReply) -> CanaryReply:
     """What is kept of a reply."""
     if not heard.timed.is_ok:
-        return Seen(question.name, failure=heard.timed.failure)
+        return CanaryReply(question.name, failure=heard.timed.failure)
     calls = [f"{call.name} {_canonical(call.arguments)}" for call in heard.calls]
     said = "\n".join(part for part in (heard.thinking, heard.text, *calls) if part)
     right = all(word in said.lower() for word in question.must) if question.must else None
-    return Seen(question.name, "", heard.timed.tokens.input, _digests(said), _first(heard.body), right)
+    return CanaryReply(question.name, "", heard.timed.tokens.input, _digests(said), _first(heard.body), right)
 
 
 def _canonical(arguments: str) -> str:
@@ -162,7 +162,7 @@ def _first(body: Any) -> dict[str, float]:
 # -- comparing -----------------------------------------------------------------------------------------------------
 
 
-def agreement(before: Seen, after: Seen) -> float:
+def agreement(before: CanaryReply, after: CanaryReply) -> float:
     """The share of words up to the first that differs; 1.0: the same, to the end."""
     longest = max(len(before.words), len(after.words))
     same = sum(1 for _ in _while_equal(before.words, after.words))
@@ -178,20 +178,20 @@ def _while_equal(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
     return same
 
 
-def shift(before: Seen, after: Seen) -> float | None:
+def shift(before: CanaryReply, after: CanaryReply) -> float | None:
     """By how much the first token's log probabilities differ, on average over the candidates of both."""
     both = before.first.keys() & after.first.keys()
     return sum(abs(before.first[token] - after.first[token]) for token in both) / len(both) if both else None
 
 
-def keep(repeats: Sequence[Seen]) -> Kept:
+def baseline_reply(repeats: Sequence[CanaryReply]) -> BaselineReply:
     """What a baseline knows, from repeats of one question."""
     head, *rest = repeats
     shifts = [shift(head, other) or 0.0 for other in rest]
-    return Kept(head, min((agreement(head, other) for other in rest), default=1.0), max(shifts, default=0.0))
+    return BaselineReply(head, min((agreement(head, other) for other in rest), default=1.0), max(shifts, default=0.0))
 
 
-def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
+def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -> Mismatch | None:
     """1. no answer  2. other prompt tokens  3. the first token was chosen otherwise  4. as much alike as the baseline's
     own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
     before = kept.seen
@@ -213,7 +213,7 @@ def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
     return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
 
 
-class Refusal(StokerError):
+class BaselineRefused(StokerError):
     """The baseline says nothing about this serve."""
 
     status = 409
@@ -226,40 +226,46 @@ def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok:
     found = difference(baseline.subject.fingerprint, now)
     if found.identity:
         text = f"the baseline {baseline.id} belongs to another model ({'; '.join(found.identity)})"
-        raise Refusal(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
+        raise BaselineRefused(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
     if found.unknown and not unknown_ok:
         text = f"whether the baseline {baseline.id} belongs to this model is not known ({'; '.join(found.unknown)})"
-        raise Refusal(f"{text}: `--unknown-ok` takes what is unknown for equal")
-    if of(baseline).digest != digest:
+        raise BaselineRefused(f"{text}: `--unknown-ok` takes what is unknown for equal")
+    if baseline_in(baseline).digest != digest:
         text = f"the baseline {baseline.id} was recorded with other questions"
-        raise Refusal(f"{text}: record one anew with `stoker eval canary SERVE --record`", code="other_questions")
+        raise BaselineRefused(
+            f"{text}: record one anew with `stoker eval canary SERVE --record`", code="other_questions"
+        )
     return not found.execution
 
 
-def of(run: Run) -> Baseline:
+def baseline_in(run: Run) -> Baseline:
     """Raises Refusal if the run is no baseline."""
     try:
         return msgspec.json.decode(run.raw, type=Baseline)
     except msgspec.DecodeError as error:
-        raise Refusal(f"{run.id} is no baseline of a canary ({error})", code="no_baseline") from error
+        raise BaselineRefused(f"{run.id} is no baseline of a canary ({error})", code="no_baseline") from error
 
 
 # -- doing ---------------------------------------------------------------------------------------------------------
 
-Progress = Callable[[str], None]
+OnQuestion = Callable[[str], None]
 
 
-async def record(asker: Asker, chosen: Sequence[Question], digest: str, tell: Progress = lambda text: None) -> Baseline:
+async def record_baseline(
+    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, tell: OnQuestion = lambda text: None
+) -> Baseline:
     """Ask everything `REPEATS` times."""
     found = Baseline(digest)
     for question in chosen:
         repeats = [await asker.ask(question) for _ in range(REPEATS)]
-        found.kept.append(keep(repeats))
+        found.kept.append(baseline_reply(repeats))
         tell(question.name)
     return found
 
 
-async def resolve(mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS) -> Anomaly:
+async def repeat_mismatch(
+    mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS
+) -> Anomaly:
     """Repeat what mismatched, at once and then many times. `again`: whether it mismatches now, too."""
     anomaly = Anomaly(mismatch.name, mismatch.why, at=at)
     for _ in range(RERUNS):
@@ -270,10 +276,10 @@ async def resolve(mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: 
     return anomaly
 
 
-class Checked(NamedTuple):
+class CanaryResult(NamedTuple):
     """One pass over the set."""
 
-    seen: list[Seen]
+    seen: list[CanaryReply]
     anomalies: list[Anomaly]
 
     @property
@@ -281,37 +287,37 @@ class Checked(NamedTuple):
         return Outcome.FAILED if any(anomaly.stays for anomaly in self.anomalies) else Outcome.PASSED
 
 
-async def check(
-    asker: Asker,
-    chosen: Sequence[Question],
+async def run_canary(
+    asker: CanaryClient,
+    chosen: Sequence[CanaryQuestion],
     baseline: Baseline,
     same_execution: bool,
     wall: Callable[[], float],
-    tell: Progress = lambda text: None,
+    tell: OnQuestion = lambda text: None,
     stress: int = STRESS,
-) -> Checked:
+) -> CanaryResult:
     """Ask everything once, and what mismatches again and again."""
     replies, anomalies = [], []
     for question in chosen:
         kept = baseline.of(question.name)
         reply = await asker.ask(question)
         replies.append(reply)
-        mismatch = judge(kept, reply, same_execution) if kept is not None else None
+        mismatch = find_mismatch(kept, reply, same_execution) if kept is not None else None
         if mismatch is not None and kept is not None:
             asked, against = question, kept
 
-            async def again(asked: Question = asked, against: Kept = against) -> bool:
-                return judge(against, await asker.ask(asked), same_execution) is not None
+            async def again(asked: CanaryQuestion = asked, against: BaselineReply = against) -> bool:
+                return find_mismatch(against, await asker.ask(asked), same_execution) is not None
 
-            anomalies.append(await resolve(mismatch, again, wall(), stress))
+            anomalies.append(await repeat_mismatch(mismatch, again, wall(), stress))
         tell(question.name)
-    return Checked(replies, anomalies)
+    return CanaryResult(replies, anomalies)
 
 
 # -- telling -------------------------------------------------------------------------------------------------------
 
 
-def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
+def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
     """One per question."""
     told = {anomaly.name: anomaly for anomaly in checked.anomalies}
     found = []
@@ -320,7 +326,7 @@ def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
         numbers = _numbers(kept.seen, reply) if kept is not None else {}
         anomaly = told.get(reply.name)
         if anomaly is None:
-            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {words(reply)}", numbers=numbers))
+            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {word_count(reply)}", numbers=numbers))
         else:
             found.append(anomaly_finding(anomaly, reply.name, numbers))
     return found
@@ -338,7 +344,7 @@ def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | i
     return Finding(name, Outcome.FAILED, anomaly.told, cause, fix, numbers)
 
 
-def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
+def _numbers(before: CanaryReply, now: CanaryReply) -> dict[str, float | int | None]:
     return {
         "agreement": round(agreement(before, now), 4),
         "prompt_tokens": now.prompt_tokens,
@@ -346,11 +352,11 @@ def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
     }
 
 
-def words(reply: Seen) -> str:
+def word_count(reply: CanaryReply) -> str:
     return f"{len(reply.words)} word{'' if len(reply.words) == 1 else 's'}"
 
 
-def numbers(checked: Checked, baseline: Baseline) -> dict[str, float | int | None]:
+def numbers(checked: CanaryResult, baseline: Baseline) -> dict[str, float | int | None]:
     """Of the whole set."""
     pairs = [(kept.seen, reply) for reply in checked.seen if (kept := baseline.of(reply.name)) is not None]
     alike = [agreement(before, now) for before, now in pairs]

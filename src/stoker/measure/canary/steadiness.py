@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.run import Finding, Outcome
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 QUESTIONS = ("Who are you?", "What is 2 + 3?", "Reply with exactly: blue river stone", "Name three colours.")
 LENGTH = 48
@@ -21,14 +21,14 @@ MOST = 2
 TIMEOUT = 60.0
 
 
-class Steadiness:
+class SteadinessCheck:
     """The first answers, and every later look. `check` raises nothing but on cancel."""
 
     def __init__(self, questions: Sequence[str] = QUESTIONS) -> None:
         self._questions = tuple(questions)
         self._first: list[str] | None = None
 
-    async def check(self, talk: Talk) -> Finding:
+    async def check(self, talk: ModelClient) -> Finding:
         """1. the first time: kept  2. as the first time: passed  3. another answer, or none: repeated, then decided"""
         answers = [await self._ask(talk, question) for question in self._questions]
         failed = [answer.timed.failure for answer in answers if not answer.timed.is_ok]
@@ -43,7 +43,7 @@ class Steadiness:
             return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
         return await self._repeat(talk, odd[0])  # 3
 
-    async def _repeat(self, talk: Talk, at: int) -> Finding:
+    async def _repeat(self, talk: ModelClient, at: int) -> Finding:
         assert self._first is not None
         again = [await self._ask(talk, self._questions[at]) for _ in range(REPEATS)]
         differing = sum(_said(answer) != self._first[at] for answer in again)
@@ -53,13 +53,13 @@ class Steadiness:
         outcome = Outcome.FAILED if differing >= MOST else Outcome.PASSED
         return Finding("canary", outcome, what, numbers={"differing": differing + 1, "n": REPEATS + 1})
 
-    async def _ask(self, talk: Talk, question: str) -> Heard:
+    async def _ask(self, talk: ModelClient, question: str) -> ModelReply:
         turns = [{"role": "user", "content": question}]
         limit = "max_output_tokens" if talk.dialect is Dialect.RESPONSES else "max_tokens"
         content = {"input": turns} if talk.dialect is Dialect.RESPONSES else {"messages": turns}
         return await talk.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
 
 
-def _said(answer: Heard) -> str:
+def _said(answer: ModelReply) -> str:
     """Never the same as any text where nothing was said."""
     return answer.text + answer.thinking if answer.timed.is_ok else f"\0{answer.timed.failure}"

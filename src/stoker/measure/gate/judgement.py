@@ -20,8 +20,8 @@ from collections.abc import Collection, Iterable, Sequence
 from stoker.domain.gate import Condition, Gate
 from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run
 from stoker.domain.task import CLASSES
-from stoker.measure.gate.measurements import TIMES, class_of, figure_of, kind_of, needs, samples_for
-from stoker.measure.load.prompts import Mode
+from stoker.measure.gate.measurements import TIMES, class_of, figure_of, kind_of, needed_step, samples_for
+from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.statistics.stats import wilson
 
 SEARCHED = ("context", "reported.context", "reported.slots")
@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 """What a finding that was set aside begins with."""
 
 
-def usable(
+def usable_runs(
     runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: float | None, now: float,
     unknown_ok: bool = False,
 ) -> list[Run]:  # fmt: skip
@@ -42,7 +42,7 @@ def usable(
             for run in runs
             if run.subject.serve == serve
             and run.outcome is not Outcome.INTERRUPTED
-            and is_of(run.kind, run.subject.fingerprint, fingerprint, unknown_ok)
+            and matches(run.kind, run.subject.fingerprint, fingerprint, unknown_ok)
             and (max_age is None or now - run.at <= max_age)
         ),
         key=lambda run: run.at,
@@ -50,29 +50,29 @@ def usable(
     )
 
 
-def may_be_of(kind: Kind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def may_match(kind: Kind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether digests alone leave it open that this is a measurement of what runs now: then its parts decide."""
     is_known = now.identity != "" or unknown_ok
     return is_known and identity == now.identity and (execution == now.execution or kind is Kind.CONTEXT)
 
 
-def is_of(kind: Kind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def matches(kind: Kind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether what was measured is what runs now. A context search says the same whatever limit it runs with.
 
     `unknown_ok`: where the identity is not known, the parts of it that are known have to be the same.
     """
-    if not may_be_of(kind, measured.identity, measured.execution, now, unknown_ok):
+    if not may_match(kind, measured.identity, measured.execution, now, unknown_ok):
         return False
     mine, yours = ({k: v for k, v in one.parts.items() if k not in SEARCHED} for one in (measured, now))
     return mine == yours or (measured.execution == now.execution and now.identity != "")
 
 
-def missing(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Kind]:
+def missing_kinds(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Kind]:
     """What has to be run before the gate can be judged, each kind once, in the gate's order."""
-    return list(dict.fromkeys(kind_of(condition, classes) for condition in unanswered(gate, runs, classes)))
+    return list(dict.fromkeys(kind_of(condition, classes) for condition in unanswered_conditions(gate, runs, classes)))
 
 
-def unanswered(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Condition]:
+def unanswered_conditions(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Condition]:
     """The conditions that no measurement says anything about."""
     return [one for one in gate.conditions if not any(answers(run, one, classes) for run in runs)]
 
@@ -90,11 +90,11 @@ def answers(run: Run, condition: Condition, classes: Collection[str] = CLASSES) 
     if not _is_of_fresh_prompts(run):
         return False
     seen, n, failed = _figure(run, condition)
-    need = needs(condition)
+    need = needed_step(condition)
     return bool(failed) or (seen is not None and (need is None or n is None or n >= need.requests))
 
 
-def judge(
+def judge_gate(
     gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES, unknown: Iterable[str] = ()
 ) -> list[Finding]:
     """`runs` as `usable` gives them. `unknown`: texts of conditions that cannot be known of this serve; they are not
@@ -147,7 +147,7 @@ def _judge(condition: Condition, run: Run | None, kind: Kind, task_class: str) -
 def _judge_figure(condition: Condition, run: Run) -> Finding:
     name, metric = condition.text, condition.metric
     seen, n, failed = _figure(run, condition)
-    need = needs(condition)
+    need = needed_step(condition)
     if failed and figure_of(condition) != "requests_failed":  # 5
         of = f"{failed} of {failed + (n or 0)}"
         return Finding(name, Outcome.FAILED, f"{of} requests failed: a figure of the others proves nothing")
@@ -180,7 +180,7 @@ def _figure(run: Run, condition: Condition) -> tuple[float | None, int | None, i
 
 def _is_of_fresh_prompts(run: Run) -> bool:
     modes = run.setting("modes")
-    return not isinstance(modes, list) or not modes or modes[0] in (Mode.WARM, Mode.COLD)
+    return not isinstance(modes, list) or not modes or modes[0] in (PromptSharing.WARM, PromptSharing.COLD)
 
 
 def _shown(metric: str, seen: float) -> str:

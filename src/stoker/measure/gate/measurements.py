@@ -17,10 +17,10 @@ from stoker.domain.gate import Condition, Gate
 from stoker.domain.routing import ANY, RouterSettings
 from stoker.domain.run import Kind
 from stoker.domain.task import CLASSES
-from stoker.measure.load.generator import Length
+from stoker.measure.load.generator import StepLength
 from stoker.measure.load.ladder import TOP
-from stoker.measure.load.presets import Plan, Wanted, at_rate, rung
-from stoker.measure.load.prompts import Mode
+from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, rate_step
+from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.statistics.stats import ENOUGH, wilson
 
 STEP = re.compile(r"(?P<kind>[cr])(?P<number>\d+(?:\.\d+)?)\.(?=[a-z])")
@@ -48,7 +48,7 @@ _SECONDS = 3.0
 _MOST_SAMPLES = 100_000
 
 
-class Needs(NamedTuple):
+class NeededStep(NamedTuple):
     """A condition on a figure of a benchmark."""
 
     figure: str
@@ -87,7 +87,7 @@ def class_of(condition: Condition, classes: Collection[str] = CLASSES) -> str:
     return name if dot and name in classes else ""
 
 
-def needs(condition: Condition) -> Needs | None:
+def needed_step(condition: Condition) -> NeededStep | None:
     """What step of a benchmark decides it, and how many requests that takes; None: no benchmark of the gate's own."""
     figure = figure_of(condition)
     if condition.whole is not None or figure in _SEPARATE or not _is_figure(figure):
@@ -99,21 +99,25 @@ def needs(condition: Condition) -> Needs | None:
     least = _USUAL
     if quantile is not None and not figure.startswith(_GAPS):
         least = _SHARES[quantile["share"]]
-    return Needs(figure, clients, rate, max(least, 2 * (1 if clients is None else clients)))
+    return NeededStep(figure, clients, rate, max(least, 2 * (1 if clients is None else clients)))
 
 
-def plan(conditions: Iterable[Condition], wanted: Wanted, size: tuple[int, int]) -> Plan:
+def plan_steps(conditions: Iterable[Condition], wanted: BenchmarkOptions, size: tuple[int, int]) -> BenchmarkPlan:
     """The steps that decide them all, each with enough requests; `c1`, which plain names mean, comes first."""
     least: dict[tuple[float | None, int | None], int] = {(None, 1): _USUAL}
     for condition in conditions:
-        if (need := needs(condition)) is not None:
+        if (need := needed_step(condition)) is not None:
             key = need.rate, need.clients
             least[key] = max(least.get(key, 0), need.requests)
     steps = []
     for rate, clients in sorted(least, key=lambda key: (key[0] is not None, key[0] or 0.0, key[1] or 0)):
-        made = rung(wanted, clients or 1, *size, Mode.WARM) if rate is None else at_rate(wanted, rate, *size, Mode.WARM)
-        steps.append(made._replace(length=Length(_SECONDS, least[rate, clients])))
-    return Plan(steps, climbs=False, repeats=1, top=1, rates_by_knee=False)
+        made = (
+            clients_step(wanted, clients or 1, *size, PromptSharing.WARM)
+            if rate is None
+            else rate_step(wanted, rate, *size, PromptSharing.WARM)
+        )
+        steps.append(made._replace(length=StepLength(_SECONDS, least[rate, clients])))
+    return BenchmarkPlan(steps, climbs=False, repeats=1, top=1, rates_by_knee=False)
 
 
 def separate_options(condition: Condition) -> str | None:
@@ -142,7 +146,7 @@ def samples_for(condition: Condition) -> int | None:
     return high
 
 
-def refusal(condition: Condition, fixtures: Mapping[str, int], classes: Collection[str] = CLASSES) -> str:
+def why_undecidable(condition: Condition, fixtures: Mapping[str, int], classes: Collection[str] = CLASSES) -> str:
     """Why nothing that a gate runs can decide it, with the number that it takes; empty: something can.
 
     `fixtures`: how many each class has.
@@ -150,7 +154,7 @@ def refusal(condition: Condition, fixtures: Mapping[str, int], classes: Collecti
     figure, text = figure_of(condition), condition.text
     if kind_of(condition, classes) is Kind.BENCHMARK:
         if _is_figure(figure):
-            need = needs(condition)
+            need = needed_step(condition)
             is_clients = need is None or need.clients is None or 1 <= need.clients <= TOP
             is_load = is_clients and (need is None or need.rate is None or need.rate > 0)
             return "" if is_load else f"`{text}`: a step has 1 to {TOP} clients (`c4.`), or a rate above 0 (`r2.`)"

@@ -26,7 +26,7 @@ SHARES = (0.5, 0.8, 0.95)
 TOP = 256
 
 
-class Stop(StrEnum):
+class LadderStop(StrEnum):
     SATURATED = "saturated"
     SLOW = "slow"
     FAILING = "failing"
@@ -54,21 +54,21 @@ class Rung(NamedTuple):
         return self.rate if self.rate is not None else self.requests or 0.0
 
 
-def following(rungs: Sequence[Rung], top: int = TOP) -> int | Stop:
+def next_clients(rungs: Sequence[Rung], top: int = TOP) -> int | LadderStop:
     """How many clients come next, or why none do. The cases are numbered in the module's text."""
     if not rungs:
         return 1
     last = rungs[-1]
     if last.failed > MOST_FAILED:  # (c)
-        return Stop.FAILING
+        return LadderStop.FAILING
     if last.good is not None and last.good < LEAST_GOOD:  # (b)
-        return Stop.SLOW
+        return LadderStop.SLOW
     if last.is_full:  # (d)
-        return Stop.FULL
+        return LadderStop.FULL
     if len(rungs) > 2 and not any(_rises(rungs, place) for place in (-2, -1)):  # (a)
-        return Stop.SATURATED
+        return LadderStop.SATURATED
     if last.clients * 2 > top:  # (e)
-        return Stop.TOP
+        return LadderStop.TOP
     return last.clients * 2
 
 

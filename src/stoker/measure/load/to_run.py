@@ -9,12 +9,12 @@ import msgspec
 
 from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
 from stoker.measure.artifacts.result_file import new_id, raw, raws
-from stoker.measure.load.benchmark import Bench, Measured
+from stoker.measure.load.benchmark import Benchmark, MeasuredStep
 from stoker.measure.load.figures import counts, figures, summary
 from stoker.measure.load.generator import is_punctual
 from stoker.measure.load.ladder import drift, has_drifted, knee
-from stoker.measure.load.prompts import Mode
-from stoker.measure.requests.timing import Timed
+from stoker.measure.load.prompts import PromptSharing
+from stoker.measure.requests.timing import RequestTiming
 
 
 class RawSample(msgspec.Struct):
@@ -23,19 +23,19 @@ class RawSample(msgspec.Struct):
     step: str
     repeat: int
     stopped: float
-    requests: list[Timed]
-    warm_up: list[Timed] = []
+    requests: list[RequestTiming]
+    warm_up: list[RequestTiming] = []
 
 
-class Raw(msgspec.Struct):
+class RawBenchmark(msgspec.Struct):
     """What `Run.raw` of a benchmark holds."""
 
     samples: list[RawSample] = []
-    cold: Timed | None = None
+    cold: RequestTiming | None = None
 
 
-def run_of(
-    bench: Bench, route: str, subject: Subject, at: float, seconds: float, machine: Mapping[str, Any],
+def run_of_route(
+    bench: Benchmark, route: str, subject: Subject, at: float, seconds: float, machine: Mapping[str, Any],
     interrupted: bool = False,
 ) -> Run:  # fmt: skip
     """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
@@ -67,7 +67,7 @@ def run_of(
     )
 
 
-def _settings(bench: Bench) -> dict[str, Any]:
+def _settings(bench: Benchmark) -> dict[str, Any]:
     prompt = bench.prompt
     asked: dict[str, Any] = msgspec.to_builtins(bench.wanted)
     return asked | {
@@ -81,7 +81,7 @@ def _settings(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _finding(bench: Bench, row: Measured) -> Finding:
+def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
     step = row.step
     found = figures(row.samples(bench.time.now()), bench.slo, from_schedule=step.is_open)
     found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
@@ -100,7 +100,7 @@ def _finding(bench: Bench, row: Measured) -> Finding:
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
 
 
-def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[Finding]:
+def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> list[Finding]:
     """The knee, why it went no further, and whether the machine drifted; only of the route that decided."""
     if route != bench.servers[0].route:
         return []
@@ -140,14 +140,14 @@ MOST_CACHED = 0.05
 """Share of prompt tokens above which prompts that share nothing were not all read anew."""
 
 
-def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
+def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
     """Steps with fresh prompts whose prompts came from a cache all the same. The chat template is the same in every
     request: its tokens may be cached."""
     prompt = bench.prompt
     template = prompt.overhead / prompt.tokens if prompt is not None and prompt.tokens else 0.0
     shares: dict[str, Number] = {}
     for row in rows:
-        if row.step.mode not in (Mode.WARM, Mode.COLD) or row.step.trace:
+        if row.step.mode not in (PromptSharing.WARM, PromptSharing.COLD) or row.step.trace:
             continue
         share = figures(row.samples(bench.time.now()))["cached_share"]
         if share is not None and share > MOST_CACHED + template:
@@ -167,7 +167,7 @@ def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
     ]
 
 
-def _raw_of(rows: list[Measured], cold: Timed | None) -> Raw:
+def _raw_of(rows: list[MeasuredStep], cold: RequestTiming | None) -> RawBenchmark:
     samples = []
     for row in rows:
         for repeat, heard in enumerate(row.repeats):
@@ -175,10 +175,10 @@ def _raw_of(rows: list[Measured], cold: Timed | None) -> Raw:
             stopped = heard.stopped if heard.stopped is not None else begin
             moved = [[_since(begin, one) for one in some] for some in (heard.requests, heard.warm)]
             samples.append(RawSample(row.step.name, repeat, round(stopped - begin, 6), *moved))
-    return Raw(samples, None if cold is None else _since(cold.t0, cold))
+    return RawBenchmark(samples, None if cold is None else _since(cold.t0, cold))
 
 
-def _since(begin: float, timed: Timed) -> Timed:
+def _since(begin: float, timed: RequestTiming) -> RequestTiming:
     moved = msgspec.structs.replace(timed, gaps=[round(gap, 6) for gap in timed.gaps])
     for name in ("scheduled", "t0", "ended", "first", "visible", "last"):
         value = getattr(timed, name)

@@ -11,10 +11,10 @@ import msgspec
 
 from stoker.domain.run import Number, Outcome
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.facts import Facts
-from stoker.measure.preflight.pages import Look
+from stoker.measure.preflight.facts import ServeFacts
+from stoker.measure.preflight.pages import PageClient
 from stoker.measure.preflight.wordings import Wording
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.measure.statistics.stats import wilson
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _CUT = 16
 """Answers of so few tokens are meant to be cut."""
 
 
-class Seen(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check came to. `why` is the word under which `causes` knows the failure."""
 
     outcome: Outcome
@@ -34,33 +34,33 @@ class Seen(NamedTuple):
     numbers: Mapping[str, Number] = {}
 
 
-def passed(seen: str, **numbers: Number) -> Seen:
-    return Seen(Outcome.PASSED, seen, "", numbers)
+def passed(seen: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.PASSED, seen, "", numbers)
 
 
-def failed(why: str, seen: str, **numbers: Number) -> Seen:
-    return Seen(Outcome.FAILED, seen, why, numbers)
+def failed(why: str, seen: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.FAILED, seen, why, numbers)
 
 
-def absent(why: str) -> Seen:
+def not_applicable(why: str) -> CheckResult:
     """It does not apply; the sentence says why."""
-    return Seen(Outcome.NOT_APPLICABLE, why)
+    return CheckResult(Outcome.NOT_APPLICABLE, why)
 
 
-class Repeat(NamedTuple):
+class RepeatedRequest(NamedTuple):
     """One of many equal requests, and what came of it."""
 
     prompt: int
-    heard: Heard
+    heard: ModelReply
 
 
-class About(msgspec.Struct):
+class CheckContext(msgspec.Struct):
     """What is measured, and how thoroughly."""
 
-    facts: Facts
+    facts: ServeFacts
     wording: Wording
-    look: Look
-    messages: Talk | None = None
+    look: PageClient
+    messages: ModelClient | None = None
     """The same serve in Anthropic's dialect; None: it does not speak it."""
     needle_ctx: int | None = None
     """Prompt tokens of the longest needle; None: what the wording and the context allow."""
@@ -71,7 +71,7 @@ class About(msgspec.Struct):
     """Requests under way at once."""
     flaws: list[tuple[str, str]] = []
     """What was wrong with the bytes of any answer so far, the first few."""
-    repeats: list[Repeat] = []
+    repeats: list[RepeatedRequest] = []
     """The same short questions again and again, as `repeat` asked them."""
 
     def dice(self, name: str) -> random.Random:
@@ -82,28 +82,28 @@ class About(msgspec.Struct):
         return dice.sample(self.wording.words, count)
 
 
-Check = Callable[[Talk, About], Awaitable[Seen]]
-Applies = Callable[[About], str]
+RunCheck = Callable[[ModelClient, CheckContext], Awaitable[CheckResult]]
+Applies = Callable[[CheckContext], str]
 """Why it does not apply; empty: it does."""
 
 
-class Gate(NamedTuple):
+class PreflightCheck(NamedTuple):
     """One proof."""
 
     name: str
     proves: str
     cannot_see: str
     """What may be wrong all the same."""
-    check: Check
+    check: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
     """How long it may take."""
 
 
-class NoAnswer(Exception):
+class RequestFailed(Exception):
     """A request that had to be answered was not."""
 
-    def __init__(self, heard: Heard) -> None:
+    def __init__(self, heard: ModelReply) -> None:
         super().__init__(heard.timed.failure)
         self.heard = heard
 
@@ -112,20 +112,25 @@ class NoAnswer(Exception):
         return f"a plain request failed: {self.heard.timed.failure}" + (f" ({text[:160]})" if text else "")
 
 
-async def say(
-    talk: Talk, about: About, asked: str | Sequence[Mapping[str, Any]], *, stream: bool = False, **fields: Any
-) -> Heard:
+async def ask(
+    talk: ModelClient,
+    about: CheckContext,
+    asked: str | Sequence[Mapping[str, Any]],
+    *,
+    stream: bool = False,
+    **fields: Any,
+) -> ModelReply:
     """Ask at temperature 0. Raises NoAnswer."""
-    heard = await talk.ask(document(about, asked, stream=stream, **fields))
+    heard = await talk.ask(chat_request(about, asked, stream=stream, **fields))
     if not heard.timed.is_ok:
-        raise NoAnswer(heard)
-    if (flaw := wire_flaws.bytes_fault(heard))[0] and len(about.flaws) < _FLAWS:
+        raise RequestFailed(heard)
+    if (flaw := wire_flaws.bytes_flaw(heard))[0] and len(about.flaws) < _FLAWS:
         about.flaws.append(flaw)
     return heard
 
 
-def document(
-    about: About,
+def chat_request(
+    about: CheckContext,
     asked: str | Sequence[Mapping[str, Any]],
     *,
     stream: bool = False,
@@ -133,7 +138,7 @@ def document(
     **fields: Any,
 ) -> dict[str, Any]:
     """A request of Chat Completions; `None` takes a field out. `is_cut`: its limit is not raised for thoughts."""
-    turns = [user(asked)] if isinstance(asked, str) else list(asked)
+    turns = [user_turn(asked)] if isinstance(asked, str) else list(asked)
     found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": about.wording.limit}
     if about.facts.thinks:
         found["chat_template_kwargs"] = {"enable_thinking": False}
@@ -145,7 +150,9 @@ def document(
     return {name: value for name, value in found.items() if value is not None}
 
 
-async def each(about: About, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None) -> list[T]:
+async def run_concurrently(
+    about: CheckContext, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None
+) -> list[T]:
     """All of them, so many at once; in their order. Raises the first NoAnswer."""
     places = asyncio.Semaphore(at_once or about.at_once)
 
@@ -157,21 +164,21 @@ async def each(about: About, asking: Iterable[Callable[[], Awaitable[T]]], at_on
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(ask)) for ask in asking]
     except BaseExceptionGroup as errors:
-        found = errors.subgroup(NoAnswer)
+        found = errors.subgroup(RequestFailed)
         raise (found.exceptions[0] if found is not None else errors.exceptions[0]) from None
     return [task.result() for task in tasks]
 
 
-def user(text: str) -> dict[str, Any]:
+def user_turn(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def is_too_few(passed_: int, n: int, at_least: float) -> bool:
+def is_rate_below(passed_: int, n: int, at_least: float) -> bool:
     """Whether the true rate is surely below: Wilson's 95 % interval lies under it."""
     return n > 0 and wilson(passed_, n).high < at_least
 
 
-def short(text: str, most: int = 70) -> str:
+def quoted(text: str, most: int = 70) -> str:
     """As a report quotes it: the beginning, on one line, with what cannot be seen spelled out."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[:most] + "...")

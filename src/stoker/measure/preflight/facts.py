@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.pages import Look
-from stoker.measure.requests.client import Talk
+from stoker.measure.preflight.pages import PageClient
+from stoker.measure.requests.client import ModelClient
 
 _RUNNING = re.compile(
     r"^(?:llamacpp:requests_processing|vllm:num_requests_running|sglang:num_running_reqs)(?:\{[^}]*\})? +([0-9.e+]+)",
@@ -30,7 +30,7 @@ _FEATURES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Facts(msgspec.Struct):
+class ServeFacts(msgspec.Struct):
     """None and empty: it does not say."""
 
     model: str
@@ -66,10 +66,10 @@ class Facts(msgspec.Struct):
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 
 
-async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
+async def find_facts(look: PageClient, talk: ModelClient, expected: int | None = None) -> ServeFacts:
     """Ask it. Nothing is raised for what is not there."""
     model = talk.target.served_name
-    facts = Facts(model, expected=expected)
+    facts = ServeFacts(model, expected=expected)
     facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
     entry = _listed(facts, (await look.get("/v1/models")).document)
     for prefix in ("", _upstream(model)):
@@ -82,7 +82,7 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
         facts.expected = entry.get("context_length")
     _read_modalities(facts, entry)
     probe = await talk.ask(_HELLO)
-    facts.answers_as = wire_flaws.models(probe)
+    facts.answers_as = wire_flaws.named_models(probe)
     facts.aliases = _aliases(facts, entry)
     if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
         there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
@@ -98,13 +98,13 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
     for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
-        if await running(look, page) is not None:
+        if await running_requests(look, page) is not None:
             facts.running = page
             break
     return facts
 
 
-async def running(look: Look, page: str) -> int | None:
+async def running_requests(look: PageClient, page: str) -> int | None:
     """Requests under way, as this page says; None: it does not."""
     found = await look.get(page)
     if page.endswith("/metrics"):
@@ -118,7 +118,7 @@ async def running(look: Look, page: str) -> int | None:
     return None
 
 
-async def _refused(talk: Talk) -> dict[str, str]:
+async def _refused(talk: ModelClient) -> dict[str, str]:
     """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
     found = {}
     for name, fields in _FEATURES.items():
@@ -137,7 +137,7 @@ def _ids(told: Any) -> list[str]:
     return [str(entry.get("id")) for entry in data or [] if isinstance(entry, dict)]
 
 
-def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
+def _listed(facts: ServeFacts, told: Any) -> Mapping[str, Any]:
     """Our entry in the list."""
     data = told.get("data") if isinstance(told, dict) else None
     entries = [entry for entry in data or [] if isinstance(entry, dict)]
@@ -145,7 +145,7 @@ def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
     return next((entry for entry in entries if entry.get("id") == facts.model), {})
 
 
-def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
+def _aliases(facts: ServeFacts, entry: Mapping[str, Any]) -> frozenset[str]:
     told = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
     told += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
     more = entry.get("aliases")
@@ -153,7 +153,7 @@ def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
                      if isinstance(one, str) and one)  # fmt: skip
 
 
-def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
+def _read_context(facts: ServeFacts, entry: Mapping[str, Any]) -> None:
     meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
     settings = facts.props.get("default_generation_settings")
     places = (settings if isinstance(settings, dict) else {}, meta, entry)
@@ -164,7 +164,7 @@ def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
             return
 
 
-def _read_modalities(facts: Facts, entry: Mapping[str, Any]) -> None:
+def _read_modalities(facts: ServeFacts, entry: Mapping[str, Any]) -> None:
     own = facts.props.get("modalities")
     ours = entry.get("stoker")
     found = {"text"}

@@ -37,7 +37,7 @@ class Page(NamedTuple):
         return self.body.decode("utf-8", "replace") if self.status == 200 else ""
 
 
-class Look:
+class PageClient:
     """Asks one server. Several at once may be under way. Never raises but on cancel."""
 
     def __init__(self, target: Target) -> None:

@@ -13,18 +13,18 @@ from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
 from stoker.measure.artifacts.result_file import new_id, raws
 from stoker.measure.preflight import facts
 from stoker.measure.preflight.causes import cause
-from stoker.measure.preflight.check import About, Gate, NoAnswer, Seen, failed
-from stoker.measure.preflight.pages import Look
-from stoker.measure.preflight.table import GATES, NAMES
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, RequestFailed, failed
+from stoker.measure.preflight.pages import PageClient
+from stoker.measure.preflight.table import CHECKS, NAMES
 from stoker.measure.preflight.wordings import WORDINGS, wording_for
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 
 _GONE = "the server is gone"
 _LEAST = 64
 """Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
 
-class Options(NamedTuple):
+class PreflightOptions(NamedTuple):
     """How thoroughly; the defaults prove what the serve says of itself."""
 
     only: Sequence[str] = ()
@@ -41,7 +41,7 @@ class Options(NamedTuple):
     """Also the gates that the wording knows its model not to pass."""
 
 
-class Step(NamedTuple):
+class PreflightProgress(NamedTuple):
     """A gate begins (no finding yet) or is over."""
 
     at: int
@@ -50,32 +50,32 @@ class Step(NamedTuple):
     finding: Finding | None
 
 
-Tell = Callable[[Step], None]
+OnProgress = Callable[[PreflightProgress], None]
 
 
-async def preflight(
-    subject: Subject, target: Target, options: Options | None = None, tell: Tell = lambda step: None
+async def run_preflight(
+    subject: Subject, target: Target, options: PreflightOptions | None = None, tell: OnProgress = lambda step: None
 ) -> Run:
     """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
 
     A server that dies and a cancel (Ctrl-C) end it early: finished findings are kept, the others are `interrupted`.
     """
-    options = options or Options()
-    gates = chosen(options.only)
+    options = options or PreflightOptions()
+    gates = chosen_checks(options.only)
     if options.wording is not None and options.wording not in WORDINGS:
         raise ValueError(f"there is no wording '{options.wording}'; there are {', '.join(WORDINGS)}")
     at, began = time.time(), time.monotonic()
-    look, talk = Look(target), Talk(target)
-    messages = Talk(target, Dialect.MESSAGES)
+    look, talk = PageClient(target), ModelClient(target)
+    messages = ModelClient(target, Dialect.MESSAGES)
     findings: list[Finding] = []
-    about: About | None = None
+    about: CheckContext | None = None
     try:
         about = await _about(look, talk, messages, options)
         for number, gate in enumerate(gates):
-            tell(Step(number, len(gates), gate.name, None))
+            tell(PreflightProgress(number, len(gates), gate.name, None))
             finding = await _prove(gate, talk, about)
             findings.append(finding)
-            tell(Step(number, len(gates), gate.name, finding))
+            tell(PreflightProgress(number, len(gates), gate.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
     except asyncio.CancelledError:
@@ -100,22 +100,22 @@ async def preflight(
     )
 
 
-def chosen(only: Sequence[str]) -> list[Gate]:
+def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
     """In the table's order. Raises ValueError for a name that is none."""
     for name in only:
         if name not in NAMES:
             raise ValueError(f"there is no gate '{name}'; there are {', '.join(NAMES)}")
-    return [gate for gate in GATES if not only or gate.name in only]
+    return [gate for gate in CHECKS if not only or gate.name in only]
 
 
-async def _about(look: Look, talk: Talk, messages: Talk, options: Options) -> About:
-    known = await facts.find(look, talk, options.context)
+async def _about(look: PageClient, talk: ModelClient, messages: ModelClient, options: PreflightOptions) -> CheckContext:
+    known = await facts.find_facts(look, talk, options.context)
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
     if options.without_lacks:
         wording = wording._replace(lacks={})
     if known.context is not None:
         wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
-    return About(
+    return CheckContext(
         facts=known,
         wording=wording,
         look=look,
@@ -127,7 +127,7 @@ async def _about(look: Look, talk: Talk, messages: Talk, options: Options) -> Ab
     )
 
 
-async def _prove(gate: Gate, talk: Talk, about: About) -> Finding:
+async def _prove(gate: PreflightCheck, talk: ModelClient, about: CheckContext) -> Finding:
     """1. known not to pass, or nothing to which it applies  2. asked  3. whatever goes wrong is a finding too."""
     began = time.monotonic()
     reason = about.wording.lacks.get(gate.name) or (gate.applies(about) if gate.applies else "")
@@ -138,17 +138,17 @@ async def _prove(gate: Gate, talk: Talk, about: About) -> Finding:
             seen = await gate.check(talk, about)  # 2
     except TimeoutError:  # 3
         seen = failed("timeout", f"not done within {gate.seconds:g} s")
-    except NoAnswer as error:
+    except RequestFailed as error:
         seen = failed("no-answer", error.sentence())
     if seen.outcome is Outcome.FAILED and await _is_gone(about):
-        seen = Seen(Outcome.INTERRUPTED, f"{_GONE} ({seen.seen})")
+        seen = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({seen.seen})")
     found = Finding(gate.name, seen.outcome, seen.seen, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
     if seen.outcome is Outcome.FAILED:
         found.cause, found.fix = cause(gate.name, seen.why)
     return found
 
 
-async def _is_gone(about: About) -> bool:
+async def _is_gone(about: CheckContext) -> bool:
     """Nothing listens there any more. What never listened is gone too."""
     return not (await about.look.get("/v1/models")).status and not (await about.look.get("/health")).status
 
@@ -176,7 +176,7 @@ def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
     return numbers
 
 
-def _settings(options: Options, about: About | None) -> dict[str, Any]:
+def _settings(options: PreflightOptions, about: CheckContext | None) -> dict[str, Any]:
     found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed}
     if about is not None:
         known = about.facts
@@ -185,7 +185,7 @@ def _settings(options: Options, about: About | None) -> dict[str, Any]:
     return found
 
 
-def recorded(run: Run) -> dict[str, Number]:
+def recorded_numbers(run: Run) -> dict[str, Number]:
     """The prompt tokens and the marks of answers of an earlier run: a baseline."""
     kept = {one.name: one.numbers for one in run.findings}
     answers = {name: mark for name, mark in kept.get("same-model", {}).items() if name.startswith("answer-")}

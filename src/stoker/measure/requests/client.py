@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
-from stoker.measure.requests.timing import Timed
+from stoker.measure.requests.timing import RequestTiming
 from stoker.request.codec.frames import FrameSplitter, is_error
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.pool import Pool
@@ -26,10 +26,10 @@ _JSON = (b"content-type", b"application/json")
 _VERSION = (b"anthropic-version", b"2023-06-01")
 
 
-class Heard(NamedTuple):
+class ModelReply(NamedTuple):
     """What came of one request."""
 
-    timed: Timed
+    timed: RequestTiming
     answer: Answer
     """As far as it came, streamed or not."""
     body: Any
@@ -64,7 +64,7 @@ class Heard(NamedTuple):
         return [block for block in self.answer.blocks if isinstance(block, Call)]
 
 
-class Talk:
+class ModelClient:
     """Asks one model. Several requests may be under way at once.
 
     `clock` gives seconds; it is read in the socket's callback, so that nothing of ours stands between.
@@ -89,7 +89,7 @@ class Talk:
         timeout: float = 600.0,
         scheduled: float | None = None,
         drop_after: int | None = None,
-    ) -> Heard:
+    ) -> ModelReply:
         """Send it (`model` is put in if it is not there) and hear it out. Never raises but on cancel, which closes the
         connection: whatever goes wrong is `timed.failure`.
 
@@ -127,7 +127,7 @@ class _Listener:
         self._drop_after = drop_after
         self._reader = READ_ANSWER[dialect](Losses())
         self._splitter = FrameSplitter()
-        self._timed = Timed(0.0, clock(), 0.0)
+        self._timed = RequestTiming(0.0, clock(), 0.0)
         self._blocks: dict[int, tuple[Opened, list[str]]] = {}
         self._answer = Answer("", "")
         self._frames: list[bytes] = []
@@ -239,7 +239,7 @@ class _Listener:
         self._has_finished = True
         self._timed.tokens.update(self._answer.tokens)
 
-    def heard(self, scheduled: float | None) -> Heard:
+    def heard(self, scheduled: float | None) -> ModelReply:
         timed, answer = self._timed, self._answer
         timed.scheduled = timed.t0 if scheduled is None else scheduled
         if self._blocks:
@@ -247,7 +247,7 @@ class _Listener:
         answer.tokens = timed.tokens
         timed.stop = (answer.stop if self._has_finished else Stop.END).value if timed.is_ok else ""
         raw = b"".join(self._pieces)
-        return Heard(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
+        return ModelReply(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
 
 
 def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | Call:

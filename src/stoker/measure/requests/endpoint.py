@@ -15,7 +15,7 @@ from stoker.request.relay.tokens import count, count_by_asking, fetch
 from stoker.request.translate.translate import PATHS
 
 
-class Server(NamedTuple):
+class MeasuredEndpoint(NamedTuple):
     """One way to one model."""
 
     route: str
@@ -33,12 +33,12 @@ class Server(NamedTuple):
         return f"http{'s' if target.tls else ''}://{host}:{target.port}{target.base_path}/v1"
 
 
-class Model(NamedTuple):
+class ListedModel(NamedTuple):
     id: str
     context: int | None
 
 
-def at_url(url: str, model: str, key: str | None = None) -> Target:
+def target_at(url: str, model: str, key: str | None = None) -> Target:
     """The server at a base URL, with or without /v1 at its end. Raises ValueError."""
     if "://" not in url:
         url = f"http://{url}"
@@ -52,7 +52,7 @@ def at_url(url: str, model: str, key: str | None = None) -> Target:
     return Target(parts.hostname, parts.port or (443 if tls else 80), path, model, key, tls)
 
 
-async def models(target: Target) -> list[Model]:
+async def list_models(target: Target) -> list[ListedModel]:
     """What it lists. Raises UpstreamError: it is not there, or does not answer so."""
     pool = Pool()
     try:
@@ -62,19 +62,19 @@ async def models(target: Target) -> list[Model]:
     if status in (401, 403):
         raise UpstreamError("it wants a key: name the variable that holds it with --key-env", code="unauthorized")
     try:
-        return [Model(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
+        return [ListedModel(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
     except (msgspec.DecodeError, LookupError, TypeError):
         raise UpstreamError(f"/v1/models answered {status} and no list of models", code="no_models") from None
 
 
-class Counter:
+class PromptCounter:
     """Prompt tokens of a request with one user turn, by the server.
 
     1. the engine's own count of a chat request, or its tokenizer  2. /v1/messages/count_tokens  3. the usage of an
     answer of one token. The first that works is kept.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: MeasuredEndpoint) -> None:
         self._server = server
         self._pool = Pool()
         self._way = 1
@@ -108,12 +108,12 @@ class Counter:
         return found
 
 
-def turn(text: str) -> list[dict[str, Any]]:
+def user_turns(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
 def _body(text: str, model: str) -> bytes:
-    return msgspec.json.encode({"model": model, "messages": turn(text), "max_tokens": 1})
+    return msgspec.json.encode({"model": model, "messages": user_turns(text), "max_tokens": 1})
 
 
 def _context(model: dict[str, Any]) -> int | None:

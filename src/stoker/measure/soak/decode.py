@@ -7,36 +7,36 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.measure.requests.client import Heard, Talk
-from stoker.measure.soak.soak import Decoded
+from stoker.measure.requests.client import ModelClient, ModelReply
+from stoker.measure.soak.soak import DecodeResult
 
 _STORY = "Tell me a long story. Number {number}."
 _TIMEOUT = 600.0
 
 
-class Decoding:
+class DecodeCheck:
     """Asks `concurrency` times at once for `tokens` tokens each."""
 
-    def __init__(self, talk: Talk, concurrency: int, tokens: int) -> None:
+    def __init__(self, talk: ModelClient, concurrency: int, tokens: int) -> None:
         self._talk = talk
         self._concurrency = concurrency
         self._tokens = tokens
         self._to_the_end = True
 
-    async def run(self) -> Decoded:
+    async def run(self) -> DecodeResult:
         """Never raises but on cancel. Engines that can are told not to end before."""
         heard = await self._all()
         if self._to_the_end and all(one.timed.failure == "http_400" for one in heard):
             self._to_the_end = False
             heard = await self._all()
-        return summed(heard)
+        return decode_result(heard)
 
-    async def _all(self) -> list[Heard]:
+    async def _all(self) -> list[ModelReply]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._one(number)) for number in range(self._concurrency)]
         return [task.result() for task in tasks]
 
-    async def _one(self, number: int) -> Heard:
+    async def _one(self, number: int) -> ModelReply:
         more: Mapping[str, Any] = {"ignore_eos": True} if self._to_the_end else {}
         document = {
             "messages": [{"role": "user", "content": _STORY.format(number=number + 1)}],
@@ -49,7 +49,7 @@ class Decoding:
         return await self._talk.ask(document, timeout=_TIMEOUT)
 
 
-def summed(heard: list[Heard]) -> Decoded:
+def decode_result(heard: list[ModelReply]) -> DecodeResult:
     """The tokens of all, from the first request's beginning to the last one's end."""
     failed = [one.timed.failure for one in heard if not one.timed.is_ok]
     good = [one.timed for one in heard if one.timed.is_ok]
@@ -59,4 +59,4 @@ def summed(heard: list[Heard]) -> Decoded:
     if good and not failed and all(count is not None for count in counts):
         took = max(timed.ended for timed in good) - min(timed.t0 for timed in good)
         rate = sum(count for count in counts if count is not None) / took if took > 0 else None
-    return Decoded(rate, statistics.median(paces) if paces else None, len(failed), failed[0] if failed else "")
+    return DecodeResult(rate, statistics.median(paces) if paces else None, len(failed), failed[0] if failed else "")

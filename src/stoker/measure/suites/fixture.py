@@ -15,7 +15,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
 from stoker.measure.canary import questions
-from stoker.measure.suites.check_kinds import All, Check, Number
+from stoker.measure.suites.check_kinds import AllChecks, FixtureCheck, NumberCheck
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Of ids."""
@@ -38,7 +38,7 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     task_class: str
     request: dict[str, Any]
-    check: Check
+    check: FixtureCheck
 
     @property
     def digest(self) -> str:
@@ -49,7 +49,7 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Fixture)
 
 
-def shipped(wording: str = ASSISTANT) -> list[Fixture]:
+def shipped_fixtures(wording: str = ASSISTANT) -> list[Fixture]:
     """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
     found = by_class(_read(DATA, CLASSES))
     if wording == TINY:
@@ -57,17 +57,17 @@ def shipped(wording: str = ASSISTANT) -> list[Fixture]:
     return [one for own in found.values() for one in own]
 
 
-def every() -> list[Fixture]:
+def all_shipped_fixtures() -> list[Fixture]:
     """The ones in the package, in both wordings."""
     return [*_read(DATA, CLASSES), *_read(DATA / TINY, CLASSES)]
 
 
-def wording(model: str) -> str:
+def wording_for(model: str) -> str:
     """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
     return TINY if model in questions.TINY else ASSISTANT
 
 
-def read(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:
+def read_fixtures(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:
     """Those of every `*.jsonl` in a directory. `classes`: the names of task classes that there are.
 
     Raises FixtureError: no such directory, no fixture in it, one that cannot be read, an id twice.
@@ -106,7 +106,7 @@ def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
             if not line.strip():
                 continue
             place = f"{path}, line {number}"
-            one = parse(line, place, classes)
+            one = parse_fixture(line, place, classes)
             if one.id in places:
                 raise FixtureError(f"{place}: the id '{one.id}' is taken by {places[one.id]}")
             places[one.id] = place
@@ -123,7 +123,7 @@ def _lines(path: Traversable) -> Sequence[bytes]:
         raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def parse(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixture:
+def parse_fixture(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixture:
     """One line. Raises FixtureError, with `place` in front."""
     try:
         line.decode()
@@ -147,8 +147,8 @@ def _wrong(one: Fixture, classes: Collection[str]) -> str:
     for name in ("model", "stream"):  # 4
         if name in one.request:
             return f"`request.{name}` is not the fixture's to say"
-    checks = one.check.checks if isinstance(one.check, All) else [one.check]
+    checks = one.check.checks if isinstance(one.check, AllChecks) else [one.check]
     for check in checks:  # 5
-        if isinstance(check, Number) and not DECIMAL.fullmatch(check.value):
+        if isinstance(check, NumberCheck) and not DECIMAL.fullmatch(check.value):
             return f"`check.value` '{check.value}' is no number"
     return ""

@@ -33,7 +33,7 @@ class Goal(StrEnum):
     CONTEXT = "context"
 
 
-class Aim(NamedTuple):
+class GoalFigure(NamedTuple):
     """What a goal looks at, and which way it is better."""
 
     figure: str
@@ -41,15 +41,15 @@ class Aim(NamedTuple):
     words: str
 
 
-AIMS: Mapping[Goal, Aim] = {
-    Goal.THROUGHPUT: Aim("output_rate", True, "output tokens per second of all clients"),
-    Goal.TTFT: Aim("ttft_p50", False, "median time to first token with one client, ms"),
-    Goal.DECODE: Aim("decode_rate", True, "tokens per second of one answer, with one client"),
-    Goal.CONTEXT: Aim("context", True, "tokens that one request may use"),
+GOAL_FIGURES: Mapping[Goal, GoalFigure] = {
+    Goal.THROUGHPUT: GoalFigure("output_rate", True, "output tokens per second of all clients"),
+    Goal.TTFT: GoalFigure("ttft_p50", False, "median time to first token with one client, ms"),
+    Goal.DECODE: GoalFigure("decode_rate", True, "tokens per second of one answer, with one client"),
+    Goal.CONTEXT: GoalFigure("context", True, "tokens that one request may use"),
 }
 
 
-class Failure(StrEnum):
+class VariantFailure(StrEnum):
     """Why a variant has no figures, besides the names in `fleet.engines.failures`."""
 
     UNSUPPORTED = "unsupported"
@@ -67,7 +67,7 @@ class Failure(StrEnum):
     """It was not measured within the limit for one variant."""
 
 
-class Row(msgspec.Struct):
+class Variant(msgspec.Struct):
     """One variant, and what became of it."""
 
     variant: dict[str, str]
@@ -120,7 +120,7 @@ KEYS = (*_OF_SERVE, *_OF_TUNING, "extra_args")
 """What may vary: settings of a serve, by their names in the configuration."""
 
 
-def variations(given: Sequence[str]) -> dict[str, list[str]]:
+def parse_variations(given: Sequence[str]) -> dict[str, list[str]]:
     """From `parallel=4,8` to its key and values. Raises BadVariation."""
     found: dict[str, list[str]] = {}
     for text in given:
@@ -146,12 +146,12 @@ def variations(given: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def rows(varied: Mapping[str, Sequence[str]]) -> list[Row]:
+def variants(varied: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The cross product, the last key changing fastest."""
-    return [Row(dict(zip(varied, values, strict=True))) for values in product(*varied.values())]
+    return [Variant(dict(zip(varied, values, strict=True))) for values in product(*varied.values())]
 
 
-def applied(serve: Serve, variant: Mapping[str, str]) -> Serve:
+def apply_variant(serve: Serve, variant: Mapping[str, str]) -> Serve:
     """The serve with what the variant says."""
     own = {key: _value(key, text) for key, text in variant.items()}
     tuning = {key: own.pop(key) for key in list(own) if key in _OF_TUNING}
@@ -170,11 +170,11 @@ def _value(key: str, text: str) -> Any:
         raise BadVariation(f"--vary {key}: '{text[:40]}' is no value for it") from None
 
 
-def best(found: Sequence[Row], goal: Goal) -> Row | None:
+def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
     """The variant that was measured and leads; of equals the one with more tokens per second, then the first."""
-    aim = AIMS[goal]
+    aim = GOAL_FIGURES[goal]
 
-    def key(row: Row) -> tuple[float, float]:
+    def key(row: Variant) -> tuple[float, float]:
         figure = row.numbers.get(aim.figure) or 0.0
         return (figure if aim.more_is_better else -figure), row.numbers.get("output_rate") or 0.0
 
@@ -182,7 +182,7 @@ def best(found: Sequence[Row], goal: Goal) -> Row | None:
     return max(measured, key=key, default=None)
 
 
-def findings(found: Sequence[Row]) -> list[Finding]:
+def findings(found: Sequence[Variant]) -> list[Finding]:
     """One per variant."""
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
@@ -191,7 +191,7 @@ def findings(found: Sequence[Row]) -> list[Finding]:
     ]
 
 
-def outcome_of(found: Sequence[Row]) -> Outcome:
+def outcome_of(found: Sequence[Variant]) -> Outcome:
     """Interrupted while one was not run; failed if none could be measured. A variant that fails is a result."""
     if any(not row.is_over for row in found):
         return Outcome.INTERRUPTED

@@ -10,9 +10,9 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from stoker.domain.lease import Target
-from stoker.testing.faults.fault import Fault
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
-from stoker.testing.faults.proxy import Proxy
+from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
 
 
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(target: Target, fault: Fault, port: int) -> None:
-    async with Proxy(target, fault, [GRAFTS[name] for name in fault.needs], port) as proxy:
+async def _run(target: Target, fault: ServingFault, port: int) -> None:
+    async with FaultProxy(target, fault, [GRAFTS[name] for name in fault.needs], port) as proxy:
         print(f"http://127.0.0.1:{proxy.port}: {fault.about}", flush=True)
         await proxy.forever()
 

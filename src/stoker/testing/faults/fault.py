@@ -10,7 +10,7 @@ Frames = list[Document | None]
 """Of a stream of Chat Completions; None is `[DONE]`."""
 
 
-class Fault(NamedTuple):
+class ServingFault(NamedTuple):
     """`request` sees every POST with messages, `whole` and `stream` the chat answers with what was asked for,
     `page` every other JSON that is answered. A fault with `stream` or `lines` holds a stream back until it is whole."""
 
@@ -46,7 +46,7 @@ class Fault(NamedTuple):
     """Grafts without which it cannot be seen."""
 
 
-class Graft(NamedTuple):
+class PlayedAbility(NamedTuple):
     """An ability that the proxy plays. `answer` gives the message instead of the upstream; None: ask the upstream."""
 
     name: str

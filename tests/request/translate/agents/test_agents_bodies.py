@@ -18,7 +18,7 @@ from stoker.request.translate.neutral.thinking import Signer
 from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
 from stoker.testing.script import ask
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict.strictness import refusal
 
@@ -71,8 +71,8 @@ def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, ser
 @pytest.mark.parametrize("name", BODIES)
 def test_a_strict_api_refuses_nothing_of_it(name: str, dialect: Dialect) -> None:
     body = written(name, traits("openai", dialect, cloud=True, given={"custom_tools": False})).body
-    request = Recorded("POST", PATHS[dialect], (("anthropic-version", "2023-06-01"),), body)
-    assert refusal(STRICT, PATHS[dialect], request, ask.read(dialect, body)) is None
+    request = RecordedRequest("POST", PATHS[dialect], (("anthropic-version", "2023-06-01"),), body)
+    assert refusal(STRICT, PATHS[dialect], request, ask.read_request(dialect, body)) is None
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != "aider"])

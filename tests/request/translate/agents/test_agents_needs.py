@@ -16,7 +16,7 @@ from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.restore import Restore, once, unwrapped
 from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
 from stoker.testing.script import ask
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict.strictness import refusal
 
@@ -98,7 +98,9 @@ def test_a_short_id_of_a_user_stays_and_anthropic_gets_any() -> None:
 def test_the_strict_server_refuses_such_an_id_as_openai_does() -> None:
     body = json.dumps({"model": "a", "messages": HELLO, "user": "u" * 65}).encode()
     path = PATHS[Dialect.CHAT]
-    said = refusal(Script(strict_chat=True), path, Recorded("POST", path, (), body), ask.read(Dialect.CHAT, body))
+    said = refusal(
+        Script(strict_chat=True), path, RecordedRequest("POST", path, (), body), ask.read_request(Dialect.CHAT, body)
+    )
     assert said == "Invalid 'user': string too long. Expected a string with maximum length 64."
 
 

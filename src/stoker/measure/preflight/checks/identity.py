@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stoker.measure.preflight.check import About, Gate, Seen, failed, passed
-from stoker.measure.requests.client import Talk
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, failed, passed
+from stoker.measure.requests.client import ModelClient
 
 
-async def _model(talk: Talk, about: About) -> Seen:
+async def _model(talk: ModelClient, about: CheckContext) -> CheckResult:
     """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name"""
     facts = about.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
@@ -36,7 +36,7 @@ def _plain(name: str) -> str:
 
 
 IDENTITY = (
-    Gate(
+    PreflightCheck(
         "model",
         "health, exact id and context in /v1/models",
         "another model that bears the right name everywhere",

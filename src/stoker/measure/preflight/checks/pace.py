@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from stoker.measure.preflight.check import About, Gate, NoAnswer, Seen, absent, failed, passed, say
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    RequestFailed,
+    ask,
+    failed,
+    not_applicable,
+    passed,
+)
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 FEW, MANY = 8, 128
 """Tokens of two answers to one question; of a fast server the longer one has more."""
@@ -24,13 +33,13 @@ HELD = 0.25
 """The share of its writing time over which an answer comes at least, unless it was held back."""
 
 
-async def _pace(talk: Talk, about: About) -> Seen:
+async def _pace(talk: ModelClient, about: CheckContext) -> CheckResult:
     """A short answer says how long it takes to begin. A long one that is written in `t` more arrives over `t`, unless
     its first piece waits for its last. One that does is proof enough: a busy machine makes bursts, too.
     """
     await _timed(talk, about, FEW)  # the first one may be slow
-    few: list[Heard] = []
-    many: list[Heard] = []
+    few: list[ModelReply] = []
+    many: list[ModelReply] = []
     is_awake: list[bool] = []
     tokens = MANY
     for at in range(MOST_TRIES):
@@ -51,20 +60,20 @@ async def _pace(talk: Talk, about: About) -> Seen:
         if at + 1 >= TRIES and (longer < LEAST or longer * sum(is_awake) > ENOUGH):
             break
     if longer < LEAST:
-        return absent(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
+        return not_applicable(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
     if sum(is_awake) < LEAST_AWAKE:
-        return absent("this machine is too busy to tell: it wakes up too late to see single pieces")
+        return not_applicable("this machine is too busy to tell: it wakes up too late to see single pieces")
     one = min(many, key=_span)
     rate = f"{one.timed.tokens.output or one.timed.chunks} tokens within {_span(one) * 1000:.1f} ms"
     text = f"each of {len(many)} long streams begins {longer * 1000:.0f} ms later, then comes in a burst: {rate}"
     return failed("held", text, seconds=round(longer, 4))
 
 
-async def _timed(talk: Talk, about: About, tokens: int) -> Heard:
-    return await say(talk, about, about.wording.long, stream=True, max_tokens=tokens, is_cut=True)
+async def _timed(talk: ModelClient, about: CheckContext, tokens: int) -> ModelReply:
+    return await ask(talk, about, about.wording.long, stream=True, max_tokens=tokens, is_cut=True)
 
 
-async def _watched(talk: Talk, about: About, tokens: int) -> tuple[Heard, float]:
+async def _watched(talk: ModelClient, about: CheckContext, tokens: int) -> tuple[ModelReply, float]:
     """The stream, and the longest time for which this program did not run meanwhile: then all pieces come at once."""
     pause, error = 0.0, None
 
@@ -80,7 +89,7 @@ async def _watched(talk: Talk, about: About, tokens: int) -> tuple[Heard, float]
         ticking = group.create_task(tick())
         try:
             heard = await _timed(talk, about, tokens)
-        except NoAnswer as found:
+        except RequestFailed as found:
             error = found
         ticking.cancel()
     if error is not None:
@@ -88,13 +97,13 @@ async def _watched(talk: Talk, about: About, tokens: int) -> tuple[Heard, float]
     return heard, pause
 
 
-def _span(heard: Heard) -> float:
+def _span(heard: ModelReply) -> float:
     """Seconds from the first piece to the last."""
     return (heard.timed.last or 0.0) - (heard.timed.first or 0.0)
 
 
 PACE = (
-    Gate(
+    PreflightCheck(
         "pace",
         "a stream comes as it is written, not in one burst at its end",
         "a buffer that holds back less than three quarters of an answer; a server that writes them within 15 ms",

@@ -8,8 +8,19 @@ from typing import Any
 
 from stoker.domain.answer import Stop
 from stoker.measure.preflight import text_damage, wire_flaws
-from stoker.measure.preflight.check import About, Gate, Seen, document, each, failed, is_too_few, passed, say, short
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    chat_request,
+    failed,
+    is_rate_below,
+    passed,
+    quoted,
+    run_concurrently,
+)
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 ECHOES = 6
 _SHORT = 12
@@ -20,33 +31,33 @@ _SAME = 12
 """Characters by which thoughts are known again."""
 
 
-async def _echo(talk: Talk, about: About) -> Seen:
+async def _echo(talk: ModelClient, about: CheckContext) -> CheckResult:
     """Random words, several at a time: how many come back whole."""
     dice = about.dice("echo")
     wanted = [" ".join(about.words(dice, about.wording.echo_words)) for _ in range(ECHOES)]
     asked = [about.wording.echo.format(words=text) for text in wanted]
-    heard = await each(about, [partial(say, talk, about, text) for text in asked])
+    heard = await run_concurrently(about, [partial(ask, talk, about, text) for text in asked])
     right = sum(text in " ".join(one.text.split()) for text, one in zip(wanted, heard, strict=True))
     numbers = {"passed": right, "n": len(wanted)}
-    if is_too_few(right, len(wanted), 0.8):
+    if is_rate_below(right, len(wanted), 0.8):
         worst = next(one.text for text, one in zip(wanted, heard, strict=True) if text not in one.text)
-        return failed("wrong", f"{right} of {len(wanted)} came back whole; one was {short(worst)}", **numbers)
+        return failed("wrong", f"{right} of {len(wanted)} came back whole; one was {quoted(worst)}", **numbers)
     return passed(f"{right} of {len(wanted)} came back whole", **numbers)
 
 
-async def _corruption(talk: Talk, about: About) -> Seen:
-    heard = await each(about, [partial(say, talk, about, text) for text in about.wording.prose])
+async def _corruption(talk: ModelClient, about: CheckContext) -> CheckResult:
+    heard = await run_concurrently(about, [partial(ask, talk, about, text) for text in about.wording.prose])
     for one in heard:
         kind, sentence = text_damage.damage(one.text)
         if kind:
-            return failed(kind, f"{sentence}: {short(one.text)}", n=len(heard))
+            return failed(kind, f"{sentence}: {quoted(one.text)}", n=len(heard))
     letters = sum(len(one.text) for one in heard)
     return passed(f"{len(heard)} answers, {letters:,} characters, no sign of damage", n=len(heard))
 
 
-async def _ends(talk: Talk, about: About) -> Seen:
-    asked = [partial(say, talk, about, text, stream=bool(at % 2)) for at, text in enumerate(about.wording.brief)]
-    heard = await each(about, asked)
+async def _ends(talk: ModelClient, about: CheckContext) -> CheckResult:
+    asked = [partial(ask, talk, about, text, stream=bool(at % 2)) for at, text in enumerate(about.wording.brief)]
+    heard = await run_concurrently(about, asked)
     ended = sum(one.answer.stop is Stop.END for one in heard)
     numbers = {"passed": ended, "n": len(heard)}
     if ended < 0.95 * len(heard):
@@ -58,11 +69,11 @@ async def _ends(talk: Talk, about: About) -> Seen:
     return passed(f"{ended} of {len(heard)} short answers ended by themselves", **numbers)
 
 
-async def _special(talk: Talk, about: About) -> Seen:
+async def _special(talk: ModelClient, about: CheckContext) -> CheckResult:
     """Streamed and not."""
     asked = (*about.wording.prose[:3], *about.wording.brief[:3])
-    both = [partial(say, talk, about, text, stream=stream) for text in asked for stream in (False, True)]
-    heard = await each(about, both)
+    both = [partial(ask, talk, about, text, stream=stream) for text in asked for stream in (False, True)]
+    heard = await run_concurrently(about, both)
     for one in heard:
         if (found := text_damage.SPECIAL.search(one.text)) is not None:
             way = "streamed" if one.frames else "not streamed"
@@ -70,13 +81,15 @@ async def _special(talk: Talk, about: About) -> Seen:
     return passed(f"none in {len(heard)} answers, half of them streamed", n=len(heard))
 
 
-async def _thinking(talk: Talk, about: About) -> Seen:
+async def _thinking(talk: ModelClient, about: CheckContext) -> CheckResult:
     """1. no tags in what is said  2. thoughts in a stream and not, and before the text  3. none that nobody sees
     4. a model that thinks: off is off, on is on  5. cut while thinking, says nothing"""
     question = about.wording.brief[1]
 
-    async def both(**fields: Any) -> list[Heard]:
-        return await each(about, [partial(say, talk, about, question, stream=s, **fields) for s in (False, True)])
+    async def both(**fields: Any) -> list[ModelReply]:
+        return await run_concurrently(
+            about, [partial(ask, talk, about, question, stream=s, **fields) for s in (False, True)]
+        )
 
     off = await both()
     if (found := _no_tags(off) or _misplaced(off) or await _unseen(talk, about, off)) is not None:  # 1, 2, 3
@@ -97,10 +110,10 @@ async def _thinking(talk: Talk, about: About) -> Seen:
     return passed(f"thoughts are in their own field, streamed and not{switch}")
 
 
-def _misplaced(heard: Sequence[Heard]) -> Seen | None:
+def _misplaced(heard: Sequence[ModelReply]) -> CheckResult | None:
     """Thoughts after the text, or in one of two ways to ask alone."""
     whole, flow = heard
-    if (found := wire_flaws.order_fault(flow))[0]:
+    if (found := wire_flaws.order_flaw(flow))[0]:
         return failed(*found)
     if bool(whole.thinking.strip()) != bool(flow.thinking.strip()):
         lacks = "a stream" if whole.thinking.strip() else "an answer that is not streamed"
@@ -108,7 +121,7 @@ def _misplaced(heard: Sequence[Heard]) -> Seen | None:
     return None
 
 
-async def _unseen(talk: Talk, about: About, off: Sequence[Heard]) -> Seen | None:
+async def _unseen(talk: ModelClient, about: CheckContext, off: Sequence[ModelReply]) -> CheckResult | None:
     """1. tokens counted as thoughts  2. an answer cut before any text  3. many more tokens where thoughts are wanted,
     and not a word more."""
     if any(one.thinking.strip() for one in off):
@@ -116,8 +129,8 @@ async def _unseen(talk: Talk, about: About, off: Sequence[Heard]) -> Seen | None
     told = max(wire_flaws.reasoning_tokens(one) for one in off)
     if told > _SPARE:  # 1
         return failed("lost", f"{told} tokens of thoughts are counted, and none is shown")
-    on = await talk.ask(document(about, about.wording.brief[1], chat_template_kwargs={"enable_thinking": True}))
-    cut = await say(talk, about, about.wording.brief[1], max_tokens=_SHORT, is_cut=True)
+    on = await talk.ask(chat_request(about, about.wording.brief[1], chat_template_kwargs={"enable_thinking": True}))
+    cut = await ask(talk, about, about.wording.brief[1], max_tokens=_SHORT, is_cut=True)
     if not cut.shown.strip() and not cut.calls and (cut.timed.tokens.output or 0) >= _SHORT // 2:  # 2
         return failed("lost", f"{cut.timed.tokens.output} tokens are counted for an answer without a word")
     wanted, usual = on.timed.tokens.output or 0, off[0].timed.tokens.output or 0
@@ -127,46 +140,46 @@ async def _unseen(talk: Talk, about: About, off: Sequence[Heard]) -> Seen | None
     return None
 
 
-def _is_dumped(cut: Heard, on: Heard) -> bool:
+def _is_dumped(cut: ModelReply, on: ModelReply) -> bool:
     """Its text is the beginning of the thoughts; a model that thinks shortly has got beyond them."""
     text = cut.text.strip()
-    begins = on.thinking.strip().startswith(text) or text_damage.shared(text, on.thinking.strip()) >= _SAME
+    begins = on.thinking.strip().startswith(text) or text_damage.common_prefix(text, on.thinking.strip()) >= _SAME
     return bool(text) and cut.answer.stop is Stop.LENGTH and not cut.thinking.strip() and begins
 
 
-def _no_tags(heard: list[Heard]) -> Seen | None:
+def _no_tags(heard: list[ModelReply]) -> CheckResult | None:
     for one in heard:
         if (found := text_damage.TAGS.search(one.text)) is not None:
-            return failed("tag", f"{found.group(0)} in the text of an answer: {short(one.text)}")
+            return failed("tag", f"{found.group(0)} in the text of an answer: {quoted(one.text)}")
     return None
 
 
 TEXT = (
-    Gate(
+    PreflightCheck(
         "echo",
         "random words come back as they were given",
         "texts that are right word by word and mean something else",
         _echo,
     ),
-    Gate(
+    PreflightCheck(
         "corruption",
         "eight answers of prose without a sign of damage",
         "well-formed nonsense; damage that comes less than once in eight answers",
         _corruption,
     ),
-    Gate(
+    PreflightCheck(
         "eos",
         "twenty short answers end by themselves",
         "an end that is missed in long answers only",
         _ends,
     ),
-    Gate(
+    PreflightCheck(
         "special-tokens",
         "no special token in an answer",
         "tokens with names that nobody knows; those in thoughts",
         _special,
     ),
-    Gate(
+    PreflightCheck(
         "thinking",
         "thoughts stay out of the text",
         "thoughts without tags in the text of a model that is not known to think; lost thoughts of a few tokens",
