@@ -252,7 +252,7 @@ class Application:
         self.conversations.reload(settings.conversations, settings.serves)
         self._journal = SwapJournal(Path(settings.paths.state) / "swaps")
         self.conductor = Conductor(settings.slots, placed(settings), supervisor, clock, self._happened, self._journal)
-        self._cool = supervisor.cool
+        self._cool = supervisor.end_sleepers
         self.conductor.force(self._force)
         self.promotions = Promotions(
             Overrides(Path(settings.paths.state) / "overrides.json"), self.conductor, clock, self._happened,
