@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 
-from stoker.domain.access import Key, Paths, Scope, Settings
+from stoker.domain.access import Key, Scope
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import ConversationStatistics
@@ -38,9 +38,8 @@ class Office(Stage):
 
     def hire(self, path: Path) -> DecisionLog:
         store = DecisionLog(path / "decisions.db", 100)
-        settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
         sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
-        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), sources)
+        real = Admin(self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), sources)
         self.admin.__dict__.update(
             {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
         )  # the front was given the small one

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stoker import __version__
-from stoker.domain.access import Scope, Settings
+from stoker.domain.access import Scope
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
@@ -67,7 +67,6 @@ class Admin:
 
     def __init__(
         self,
-        settings: Settings,
         conductor: Conductor,
         flow: Flow,
         store: DecisionLog,
@@ -77,7 +76,6 @@ class Admin:
         sources: StatusSources = StatusSources(),
         promotions: Promotions | None = None,
     ) -> None:
-        self.settings = settings
         self._conductor = conductor
         self._flow = flow
         self._store = store
@@ -92,7 +90,7 @@ class Admin:
 
     def status(self) -> dict[str, Any]:
         """The status document; docs/http.md has its fields."""
-        door = self.settings.front_door
+        door = self._flow.settings.front_door
         now = self._clock.now()
         kept = self._store.statistics()
         bodies = self._flow.bodies
