@@ -84,8 +84,8 @@ def missed(seen: ClassifierScore, hard: int | None = None) -> list[str]:
     low = [f"accuracy {seen.accuracy:.3f} < {ACCURACY}"] if seen.accuracy < ACCURACY else []
     recalls = [(name, seen.recall(name)) for name in HIGH_RISK]
     low += [f"recall of {name} {got:.3f} < {RECALL}" for name, got in recalls if got is not None and got < RECALL]
-    too_many = seen.alarms > ALARMS * (hard or 0)
-    return low + ([f"{seen.alarms} hard negatives taken for high-risk"] if too_many else [])
+    too_many = seen.false_alarms > ALARMS * (hard or 0)
+    return low + ([f"{seen.false_alarms} hard negatives taken for high-risk"] if too_many else [])
 
 
 def load(path: Path = LABELLED) -> list[LabelledPrompt]:
@@ -199,7 +199,7 @@ def _shown(seen: ClassifierScore, half: str, costs: dict[str, float], sides: Seq
     return "\n".join(
         (
             f"{half}: {seen.total} prompts, accuracy {seen.accuracy:.3f} (goal {ACCURACY}), cost {seen.cost}, "
-            f"{seen.alarms} of {hard} hard negatives taken for high-risk (goal at most {ALARMS:.0%})",
+            f"{seen.false_alarms} of {hard} hard negatives taken for high-risk (goal at most {ALARMS:.0%})",
             table(["", "prompts", "share"], [[name, str(count), f"{share:.3f}"] for name, count, share in sides]),
             table(["class", "prompts", "recall", "precision"], classes),
             table(["label", "taken for", "times", "cost"], mistakes),
@@ -225,7 +225,7 @@ def _raw(seen: ClassifierScore) -> dict[str, object]:
         "total": seen.total,
         "accuracy": seen.accuracy,
         "cost": seen.cost,
-        "alarms": seen.alarms,
+        "alarms": seen.false_alarms,
         "classes": classes,
         "mistakes": mistakes,
         "missed": missed(seen),

@@ -92,7 +92,7 @@ async def measure(
     rows: list[Row] = []
     runs: list[Clean] = []
     for kind in kinds:
-        here = [name for name in names if kind == "engine" or not FAULTS[name].is_engines]
+        here = [name for name in names if kind == "engine" or not FAULTS[name].needs_real_engine]
         share = clean // len(kinds) + (clean % len(kinds) if kind == kinds[0] else 0)
         async with subjects.engine(model) if kind == "engine" else subjects.assistant() as place:
             for name in here:
@@ -108,10 +108,10 @@ async def measure(
 async def under(place: Place, name: str) -> Row:
     """Preflight of a subject behind this fault."""
     fault = FAULTS[name]
-    run = await subjects.behind(place, fault, PreflightOptions(without_lacks="parallel" in fault.needs))
+    run = await subjects.behind(place, fault, PreflightOptions(ignore_known_gaps="parallel" in fault.needed_abilities))
     failed = [finding for finding in run.findings if finding.outcome is Outcome.FAILED]
-    failed = [one for one in failed if "parallel" not in fault.needs or one.name != "tool-none"]
-    naming = [finding for finding in failed if finding.name in fault.gates]
+    failed = [one for one in failed if "parallel" not in fault.needed_abilities or one.name != "tool-none"]
+    naming = [finding for finding in failed if finding.name in fault.checks]
     row = Row(
         place.name, name, bool(naming), [one.name for one in failed], run.seconds, naming[0].seen if naming else ""
     )

@@ -83,7 +83,7 @@ async def behind(
     place: Place, fault: ServingFault, options: PreflightOptions, grafts: Sequence[str] | None = None
 ) -> Run:
     """Preflight of the subject behind this fault."""
-    names = [name for name in (fault.needs if grafts is None else grafts) if name not in place.plays]
+    names = [name for name in (fault.needed_abilities if grafts is None else grafts) if name not in place.plays]
     async with FaultProxy(place.target, fault, [GRAFTS[name] for name in names]) as proxy:
         return await asked(place.target, proxy.port, options)
 

@@ -89,7 +89,7 @@ class Reply(msgspec.Struct):
         if self.status != 200:
             return False, f"status {self.status}"
         grade = check_in_sandbox(one.check, READ_ANSWER[Dialect.CHAT](Losses()).whole(self.body))
-        return grade.passed, grade.told
+        return grade.passed, grade.reason
 
 
 def _asked(

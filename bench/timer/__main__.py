@@ -81,7 +81,7 @@ async def _own_writes(case: Case, times: int) -> Seen:
         for _ in range(times):
             written.clear()
             begun.clear()
-            timed = (await talk.ask(_ASK)).timed
+            timed = (await talk.ask(_ASK)).timing
             if timed.ttft is None or timed.tpot is None:
                 raise RuntimeError(f"the timer saw no tokens: {timed.failure}")
             true = (written[-1] - written[0]) / (case.tokens - 1)
@@ -110,7 +110,7 @@ async def _asked(case: Case, times: int, target: Target) -> Seen:
     talk, seen = ModelClient(target), Seen([], [])
     try:
         for _ in range(times):
-            timed = (await talk.ask(_ASK)).timed
+            timed = (await talk.ask(_ASK)).timing
             if timed.ttft is None or timed.tpot is None:
                 raise RuntimeError(f"the timer saw no tokens: {timed.failure}")
             seen.ttft.append(timed.ttft - case.first)

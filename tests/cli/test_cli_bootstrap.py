@@ -75,7 +75,7 @@ def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.Capt
 
 
 def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressLine(about="at most") as bar:
+    with ProgressLine(qualifier="at most") as bar:
         bar.show("small: chat", 0.1, None)
         bar.show("small: review", 0.2, 125.0)
     assert capsys.readouterr().err.splitlines() == ["small: chat", "small: review (at most 2m 05s left)"]

@@ -179,7 +179,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
     model.most = 20
     with pytest.raises(Refused, match="serve 'fast' does not answer: it broke"):
         classifier._ask_all(known(Fingerprint("i", "e")), path, fresh=False, quiet=True)
-    assert (model.asked, len(load_answers(path).said)) == (20, 20)
+    assert (model.asked, len(load_answers(path).answers)) == (20, 20)
     with path.open("ab") as file:
         file.write(b'{"digest": "torn')
     model.most = 10_000
@@ -188,14 +188,14 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
         model.asked = 0
         return classifier._ask_all(known(Fingerprint(identity, "e")), path, fresh=fresh, quiet=True)
 
-    assert len(again("i").said) == total
+    assert len(again("i").answers) == total
     assert model.asked == total - 20
     again("i")
     assert model.asked == 0
     again("i", fresh=True)
     assert model.asked == total
-    assert len(again("j").said) == model.asked == total
-    assert prove(load_answers(path).said, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
+    assert len(again("j").answers) == model.asked == total
+    assert prove(load_answers(path).answers, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
 
     async def story() -> None:
         started = await engine.start(512)
-        assert started.told.props["default_generation_settings"] == {"n_ctx": 512}
+        assert started.report.props["default_generation_settings"] == {"n_ctx": 512}
         assert "listens on" in started.log
         assert started.target.served_name == "a"
         assert children() - before

@@ -26,8 +26,9 @@ from stoker.domain.serve import Serve, Slot
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front
+from stoker.gateway.front import Front, Pages
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
@@ -52,10 +53,10 @@ class LoopClock:
         return 1.0
 
 
-class SmallAdmin:
-    """What `front` needs of the operator's side, without one."""
+class SmallModels:
+    """A list of models without anything of the fleet."""
 
-    def model(self, name: str, serve: Serve) -> dict[str, Any]:
+    def serve(self, name: str, serve: Serve) -> dict[str, Any]:
         return {"id": name}
 
     def task(self, name: str) -> dict[str, Any]:
@@ -64,14 +65,18 @@ class SmallAdmin:
     def is_up(self, serve: Serve) -> bool:
         return False
 
-    def status(self) -> dict[str, Any]:
+
+class SmallStatus:
+    def document(self) -> dict[str, Any]:
         return {"version": "0"}
 
     def metrics(self, status: dict[str, Any]) -> bytes:
         return b"# none\n"
 
-    async def answer(self, *asked: Any) -> tuple[int, dict[str, Any]]:
-        return 200, {"verb": asked[2]}
+
+class SmallAdmin:
+    async def answer(self, *asked: Any) -> AdminReply:
+        return AdminReply({"verb": asked[2]})
 
 
 SAYS = {"choices", "content", "output", "input_tokens", "data", "error"}
@@ -207,6 +212,7 @@ class Stage:
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
         self.pool = Pool()
+        self.status = SmallStatus()
         self._asked: asyncio.Queue[Talk] = asyncio.Queue()
         self._clients: list[RawClient] = []
 
@@ -227,8 +233,7 @@ class Stage:
         settings = FlowSettings(self.front_door, names)
         self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
         self.door = Door(self.front_door)
-        self.admin = SmallAdmin()
-        front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]
+        front = Front(self.flow, self.door, self.pages(), self._count)
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state = ServerState()
@@ -237,6 +242,10 @@ class Stage:
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def pages(self) -> Pages:
+        """What answers everything but inference."""
+        return Pages(SmallAdmin(), self.status, SmallModels())  # type: ignore[arg-type]
 
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""

@@ -44,8 +44,8 @@ async def test_one_that_lost_is_off(stage: Stage) -> None:
         it.prove(MARK, word="chat")
         assert not it.is_on
         lost = proofs.prove(
-            proofs.load_answers(proofs.path_of(it.state, "teller")).said, it.router.settings.classifier, ()
-        ).why  # type: ignore[arg-type]
+            proofs.load_answers(proofs.path_of(it.state, "teller")).answers, it.router.settings.classifier, ()
+        ).rejection  # type: ignore[arg-type]
         assert lost.startswith("its mistakes cost ")
         await is_off(it, lost)
 

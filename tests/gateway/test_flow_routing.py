@@ -398,7 +398,7 @@ def careful(outline: Outline, declared: str | None, known: Collection[str]) -> T
 
 @story(SMALL, LARGE)
 async def test_what_is_high_risk_only_to_be_careful_goes_to_who_proved_itself_if_there_is_one(stage: Stage) -> None:
-    route(stage)._classify = careful
+    route(stage, classify=careful)
     client = await stage.client()
     await client.send(ask("auto"))
     (await stage.asked()).reply(whole())
@@ -410,7 +410,7 @@ async def test_what_is_high_risk_only_to_be_careful_goes_to_who_proved_itself_if
 
 @story(SMALL, LARGE)
 async def test_and_is_no_reason_to_refuse_where_there_is_none(stage: Stage) -> None:
-    route(stage, allow_cloud=False)._classify = careful
+    route(stage, allow_cloud=False, classify=careful)
     client = await stage.client()
     await client.send(ask("auto"))
     (await stage.asked()).reply(whole())

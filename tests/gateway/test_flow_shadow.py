@@ -140,8 +140,8 @@ async def test_an_answer_that_the_client_has_is_graded_and_the_grade_is_kept_wit
         assert (status["graded"], status["passed"], status["dropped"]) == (1, 1, {})
         assert status["spent_today"] == pytest.approx(0.0012)
         decision = await stage.sealed()
-        assert it.shadow.told(decision.id) == "pass by judge dear"
-        assert it.shadow.told("another") == ""
+        assert it.shadow.grade_of(decision.id) == "pass by judge dear"
+        assert it.shadow.grade_of("another") == ""
         await stage.until((it.state / "live.json").exists, "it is written")
 
 

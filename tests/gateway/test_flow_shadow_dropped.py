@@ -128,7 +128,7 @@ def test_a_judge_that_fails_or_says_no_grade_gives_no_sample(reason: str, fails:
             await served(stage)
             fails(await it.judged())
             await it.dropped(reason)
-            assert (it.shadow.rows, it.counts.graded) == ({}, {})
+            assert (it.evidence.grades, it.counts.graded) == ({}, {})
 
     tell()
 
@@ -273,10 +273,10 @@ async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begi
             talk = await stage.asked()
             assert talk.json()["model"] == "small-1"
             talk.reply(verdict(word))
-            await it.graded(it.shadow.rows["dear", "chat"].n + 1 if it.shadow.rows else 1)
+            await it.graded(it.evidence.grades["dear", "chat"].n + 1 if it.evidence.grades else 1)
             stage.decisions.clear()
         dear = it.router.settings.tiers[1]
-        assert it.shadow.rows["dear", "chat"].identity == "large-1"
+        assert it.evidence.grades["dear", "chat"].identity == "large-1"
         assert it.router.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
         it.router.configure(it.router.settings, [SMALL, replace(LARGE, served_name="large-2")])
         assert it.router.standing(dear, "chat").why == "trusted, not measured"

@@ -10,9 +10,9 @@ import pytest
 from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
+from stoker.disk import atomic
 from stoker.domain.tier import Cost, Row, Verdict, Verify
 from stoker.quality import shadow
-from stoker.store import live_grades as live
 from stoker.store.live_grades import read
 
 
@@ -66,7 +66,7 @@ async def test_what_changes_while_it_is_written_is_written_after_it_in_one(
 
     async with house(stage) as it:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(live, "write", slow)
+            patch.setattr(atomic, "write", slow)
             await it.load()
             for number in (1, 2, 3):
                 await served(stage)

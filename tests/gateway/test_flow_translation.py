@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import Stage, a_serve, delta, story
 
-from stoker.domain.access import Media
+from stoker.domain.access import FrontDoor, Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
 from stoker.request.relay import site
@@ -370,3 +370,9 @@ async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage:
     assert reply.status == 410
     assert "POST /v1/chat/completions" in reply.json()["error"]
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 410
+
+
+@story(CHAT_ONLY, legacy="refuse")
+async def test_a_reload_decides_again_whether_the_older_api_is_answered(stage: Stage) -> None:
+    stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(legacy="answer")))
+    assert (await (await stage.client()).ask("GET", "/api/tags")).status == 200

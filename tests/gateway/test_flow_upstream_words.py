@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, delta, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Secret, Serve
+from stoker.request.decide.names import Names
 from stoker.store.metrics import Metrics
 from stoker.testing.client import RawClient, compose_request
 
@@ -300,7 +302,8 @@ def test_a_prompt_that_an_engine_echoes_reaches_at_most_its_own_client(how: str,
 @story(ANY)
 async def test_new_settings_count_for_the_next_failure_and_old_secrets_stay_secret(stage: Stage) -> None:
     fresh = "sk-fresh-0123456789"
-    stage.flow.configure(stage.front_door, (a_serve(key=Secret(fresh, "env:K")),), [])
+    names = Names((a_serve(key=Secret(fresh, "env:K")),))
+    stage.flow.configure(replace(stage.flow.settings, names=names))
     client, talk = await talking(stage, CHAT)
     talk.reply({"error": f"{SECRET} {fresh}"}, "500 X")
     assert (await client.reply()).json()["error"]["message"] == "[redacted] [redacted]"

@@ -233,7 +233,7 @@ async def test_a_bug_in_the_admin_is_500_and_in_the_log(stage: Stage) -> None:
     def broken(*asked: Any) -> dict[str, Any]:
         raise ZeroDivisionError("secret words")
 
-    stage.admin.status = broken  # type: ignore[method-assign]
+    stage.status.document = broken  # type: ignore[method-assign]
     reply = await get(stage, "/status")
     assert reply.status == 500
     assert "secret" not in reply.body.decode()

@@ -77,7 +77,7 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
 def test_when_a_reply_mismatches(now: CanaryReply, same_execution: bool, why: str | None) -> None:
     kept = BaselineReply(reply("it", "is", "42", right=True, x=-1.0))
     found = find_mismatch(kept, now, same_execution)
-    assert (found is None) if why is None else (found is not None and why in found.why)
+    assert (found is None) if why is None else (found is not None and why in found.reason)
 
 
 def test_what_differed_among_the_baselines_own_repeats_is_held_against_nobody() -> None:
@@ -103,14 +103,14 @@ def resolved(repeats: Sequence[bool]) -> tuple[canary.Anomaly, int]:
 def test_given_a_canary_mismatch_once_then_repeats_decide_and_it_is_recorded_as_an_anomaly_never_dropped() -> None:
     """Behaviour 55."""
     once, asked = resolved([False] * 28)
-    assert (once.stays, asked, len(once.reruns), len(once.stress)) == (False, 28, 3, 25)
-    assert once.told == "it differs; 0 of 3 repeats and 0 of 25 more differed: it happened once"
+    assert (once.is_persistent, asked, len(once.reruns), len(once.stress)) == (False, 28, 3, 25)
+    assert once.summary == "it differs; 0 of 3 repeats and 0 of 25 more differed: it happened once"
     always, asked = resolved([True] * 28)
-    assert (always.stays, asked) == (True, 3)
+    assert (always.is_persistent, asked) == (True, 3)
     seldom, _ = resolved([True, False, False, *[False] * 25])
-    assert not seldom.stays
+    assert not seldom.is_persistent
     often, _ = resolved([False, False, False, True, True, *[False] * 23])
-    assert often.stays
+    assert often.is_persistent
     baseline = Baseline("d", [BaselineReply(reply("42"))])
     finding = canary.findings(canary.CanaryResult([reply("43")], [once]), baseline)[0]
     assert finding.outcome is Outcome.PASSED
@@ -127,8 +127,8 @@ def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_ano
     async def run() -> tuple[Baseline, canary.CanaryResult, canary.CanaryResult, canary.CanaryResult]:
         script = Script(answers=[answered("it is 42")])
         async with ScriptedServer(script) as server:
-            talk = ModelClient(Target("127.0.0.1", server.port, "", script.id))
-            asker, chosen = CanaryClient(talk), [ASK, OTHER]
+            client = ModelClient(Target("127.0.0.1", server.port, "", script.id))
+            asker, chosen = CanaryClient(client), [ASK, OTHER]
             try:
                 kept = await canary.record_baseline(asker, chosen, digest(chosen))
                 clean = await canary.run_canary(asker, chosen, kept, True, lambda: 5.0, stress=2)
@@ -151,19 +151,19 @@ def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_ano
                 server.script = script.amended({"prompt_tokens": 99})
                 changed = await canary.run_canary(asker, chosen, kept, True, lambda: 5.0, stress=2)
             finally:
-                talk.close()
+                client.close()
         return kept, clean, anomalous, changed
 
     kept, clean, anomalous, changed = asyncio.run(run())
-    assert [one.agreement for one in kept.kept] == [1.0, 1.0]
-    assert [one.seen.is_right for one in kept.kept] == [True, False]
+    assert [one.agreement for one in kept.replies] == [1.0, 1.0]
+    assert [one.reply.is_right for one in kept.replies] == [True, False]
     assert (clean.outcome, clean.anomalies) == (Outcome.PASSED, [])
     assert anomalous.outcome is Outcome.PASSED
     assert [(one.name, one.reruns, one.stress, one.at) for one in anomalous.anomalies] == [
         ("sum", [False] * 3, [False] * 2, 5.0)
     ]
     assert changed.outcome is Outcome.FAILED
-    assert all("the prompt is 99 tokens" in one.why for one in changed.anomalies)
+    assert all("the prompt is 99 tokens" in one.reason for one in changed.anomalies)
 
 
 def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,21 +171,21 @@ def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: 
 
     async def run() -> CanaryReply:
         async with ScriptedServer(Script(answers=[answered("42")])) as server:
-            talk = ModelClient(Target("127.0.0.1", server.port, "", "scripted"))
-            real = talk.ask
+            client = ModelClient(Target("127.0.0.1", server.port, "", "scripted"))
+            real = client.ask
 
             async def picky(document: Any, **more: Any) -> Any:
                 documents.append(dict(document))
                 server.script = server.script.amended({"error_status": 400 if "logprobs" in document else None})
                 return await real(document, **more)
 
-            monkeypatch.setattr(talk, "ask", picky)
+            monkeypatch.setattr(client, "ask", picky)
             try:
-                asker = CanaryClient(talk)
+                asker = CanaryClient(client)
                 await asker.ask(ASK)
                 return await asker.ask(ASK)
             finally:
-                talk.close()
+                client.close()
 
     assert asyncio.run(run()).is_right
     assert ["logprobs" in one for one in documents] == [True, False, False]

@@ -90,29 +90,32 @@ def test_what_both_decide_is_weighed_and_not_the_model_alone() -> None:
     sure = [ours[0], *(task._replace(sure=0.9) for task in ours[1:])]
     said = answers(("planning", "chat", "chat", "chat", "chat"))
     proof = prove(said, ClassifierModelSettings("x", 1.0, 0.8), HIGH_RISK, ROWS, sure)
-    assert (proof.why, proof.built_in.cost, proof.beside.cost, proof.alone.cost) == ("", 10, 0, 20)
+    assert (proof.rejection, proof.built_in.cost, proof.together.cost, proof.alone.cost) == ("", 10, 0, 20)
     assert (proof.asked, proof.total) == (5, 5)
 
 
 def test_an_answer_that_came_too_late_or_was_none_leaves_what_was_learned() -> None:
     ours = tasks("chat", *RIGHT[1:])
     late = prove(answers(RIGHT, seconds=2.0), ALWAYS, HIGH_RISK, ROWS, ours)
-    assert (late.late, late.unclear, late.beside.cost) == (5, 0, 10)
-    assert late.why == "its mistakes cost 10, and without it they cost 10"
+    assert (late.late, late.unclear, late.together.cost) == (5, 0, 10)
+    assert late.rejection == "its mistakes cost 10, and without it they cost 10"
     none = prove(answers([""] * 5), ALWAYS, HIGH_RISK, ROWS, ours)
-    assert (none.late, none.unclear, none.beside.cost) == (0, 5, 10)
-    assert prove(answers(RIGHT, seconds=2.0), ClassifierModelSettings("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).why == ""
+    assert (none.late, none.unclear, none.together.cost) == (0, 5, 10)
+    assert (
+        prove(answers(RIGHT, seconds=2.0), ClassifierModelSettings("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).rejection
+        == ""
+    )
 
 
 def test_until_every_prompt_was_asked_it_is_off() -> None:
     ours = tasks("chat", *RIGHT[1:])
-    assert prove({}, ALWAYS, HIGH_RISK, ROWS, ours).why == "it was not measured"
-    assert prove(answers(RIGHT[:4]), ALWAYS, HIGH_RISK, ROWS, ours).why == "it was measured with 4 of 5 prompts"
+    assert prove({}, ALWAYS, HIGH_RISK, ROWS, ours).rejection == "it was not measured"
+    assert prove(answers(RIGHT[:4]), ALWAYS, HIGH_RISK, ROWS, ours).rejection == "it was measured with 4 of 5 prompts"
 
 
 def test_high_risk_that_the_built_in_one_is_sure_of_is_not_brought_down() -> None:
     ours = [task._replace(sure=0.95) for task in tasks("planning", *RIGHT[1:])]
-    assert prove(answers(["chat"] * 5), ALWAYS, HIGH_RISK, ROWS, ours).beside.cost == 0
+    assert prove(answers(["chat"] * 5), ALWAYS, HIGH_RISK, ROWS, ours).together.cost == 0
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------------
@@ -131,8 +134,8 @@ def test_answers_are_read_back_and_torn_lines_are_not(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(body)
     kept = load_answers(path)
-    assert kept.head == header_of(Fingerprint("i", "e"))
-    assert list(kept.said.values()) == said
+    assert kept.header == header_of(Fingerprint("i", "e"))
+    assert list(kept.answers.values()) == said
 
 
 def test_what_was_said_to_other_words_or_is_no_file_says_nothing(tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_what_was_said_to_other_words_or_is_no_file_says_nothing(tmp_path: Path)
 
 @given(st.binary())
 def test_reading_what_is_kept_never_raises(body: bytes) -> None:
-    assert parse_answers(body).said == {}
+    assert parse_answers(body).answers == {}
 
 
 # -- the prompts -----------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ def test_the_search_ends_at_the_largest_that_works(largest: int, low: int) -> No
     search, tried = ContextSearch(low, 32_768), []
     while (candidate := search.next()) is not None:
         tried.append(candidate)
-        search.took(candidate, candidate <= largest)
-    assert search.works == min(largest // 256 * 256, 32_768)
+        search.record(candidate, candidate <= largest)
+    assert search.largest_working == min(largest // 256 * 256, 32_768)
     assert len(tried) == len(set(tried)) <= 20
 
 
@@ -66,10 +66,12 @@ def searched(
 
 def test_each_candidate_is_an_engine_of_its_own_and_a_request_near_the_limit_proves_it() -> None:
     trials, started, stopped = searched(512, 4096, 2, most=1500)
-    assert [(trial.context, trial.works) for trial in trials] == [(512, True), (1024, True), (2048, False),
+    assert [(trial.context, trial.is_working) for trial in trials] == [(512, True), (1024, True), (2048, False),
                                                                   (1536, False), (1280, True)]  # fmt: skip
     assert started == stopped == 3
-    assert all(trial.prompt_tokens and trial.prompt_tokens > 0.9 * trial.context for trial in trials if trial.works)
+    assert all(
+        trial.prompt_tokens and trial.prompt_tokens > 0.9 * trial.context for trial in trials if trial.is_working
+    )
     assert trials[2].outcome == "did not start: out of memory"
     assert context_search.numbers(trials) == {"context": 1280, "kv_tokens": 5120, "concurrency": 4.0}
     assert [finding.numbers["context"] for finding in context_search.findings(trials)] == [512, 1024, 1280, 1536, 2048]

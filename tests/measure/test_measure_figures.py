@@ -42,12 +42,12 @@ def one(*requests: RequestTiming, window: Window = TEN, **more: Any) -> dict[str
 def heard(script: Script, **fields: Any) -> RequestTiming:
     async def run() -> RequestTiming:
         async with ScriptedServer(script) as server:
-            talk = ModelClient(Target("127.0.0.1", server.port, "", script.id))
+            client = ModelClient(Target("127.0.0.1", server.port, "", script.id))
             try:
                 asked = {"messages": [{"role": "user", "content": "hi"}], "stream": True, **fields}
-                return (await talk.ask({**asked, "stream_options": {"include_usage": True}})).timed
+                return (await client.ask({**asked, "stream_options": {"include_usage": True}})).timing
             finally:
-                talk.close()
+                client.close()
 
     return asyncio.run(run())
 

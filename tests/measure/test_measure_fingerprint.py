@@ -144,9 +144,9 @@ def test_a_template_of_its_own_is_a_part(weights: Path, tmp_path: Path) -> None:
 
 def test_weights_are_hashed_once(weights: Path, tmp_path: Path) -> None:
     first = HashCache(tmp_path).hash_all([weights])
-    about = weights.stat()
+    ctx = weights.stat()
     weights.write_bytes(b"GGUF AND MORE")  # as long, and the clock put back: only a hash would tell
-    os.utime(weights, ns=(about.st_atime_ns, about.st_mtime_ns))
+    os.utime(weights, ns=(ctx.st_atime_ns, ctx.st_mtime_ns))
     assert HashCache(tmp_path).hash_all([weights]) == first
     (tmp_path / "hashes.json").write_text("[1, 2")
     assert HashCache(tmp_path).hash_all([weights]) != first

@@ -72,75 +72,75 @@ class World:
 
 
 def test_so_many_clients_no_more_and_the_warm_up_does_not_count() -> None:
-    world, heard = World(), StepRequests()
-    world.run(run_closed_loop(world.ask, 3, 6, StepLength(10.0, 1), heard, world.time))
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 3, 6, StepLength(10.0, 1), sent, world.time))
     assert world.most == 3
-    assert (len(heard.warm), heard.begin) == (6, 102.0)
-    assert heard.stopped == 112.0
-    assert len(heard.requests) == 30
-    assert heard.sample(world.now).window == (102.0, 112.0)
+    assert (len(sent.warm), sent.begin) == (6, 102.0)
+    assert sent.stopped == 112.0
+    assert len(sent.requests) == 30
+    assert sent.sample(world.now).window == (102.0, 112.0)
     assert len({number for number, _, _ in world.sent}) == 36
 
 
 def test_a_step_goes_on_until_it_has_requests_enough() -> None:
-    world, heard = World(), StepRequests()
-    world.run(run_closed_loop(world.ask, 1, 0, StepLength(2.0, 7), heard, world.time))
-    assert len(heard.requests) == 7
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 1, 0, StepLength(2.0, 7), sent, world.time))
+    assert len(sent.requests) == 7
 
 
 def test_a_step_never_starts_more_than_it_may() -> None:
-    world, heard = World(), StepRequests()
-    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, most=5), heard, world.time))
-    assert len(heard.requests) == 5
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, most=5), sent, world.time))
+    assert len(sent.requests) == 5
 
 
 def test_a_failed_request_is_kept_and_the_loop_goes_on() -> None:
-    world, heard = World(lambda n: 0.0 if n == 3 else 1.0), StepRequests()
-    world.run(run_closed_loop(world.ask, 1, 0, StepLength(0.0, 8), heard, world.time))
-    assert [one.is_ok for one in heard.requests].count(False) == 1
-    assert len(heard.requests) == 8
-    assert not heard.has_given_up
+    world, sent = World(lambda n: 0.0 if n == 3 else 1.0), StepRequests()
+    world.run(run_closed_loop(world.ask, 1, 0, StepLength(0.0, 8), sent, world.time))
+    assert [one.is_ok for one in sent.requests].count(False) == 1
+    assert len(sent.requests) == 8
+    assert not sent.has_given_up
 
 
 def test_a_server_that_is_gone_is_given_up_and_what_it_did_before_is_kept() -> None:
-    world, heard = World(lambda n: 1.0 if n < 5 else 0.0), StepRequests()
-    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1), heard, world.time))
-    assert heard.has_given_up
-    assert sum(one.is_ok for one in heard.requests) == 5
-    assert HOPELESS <= sum(not one.is_ok for one in heard.requests) <= HOPELESS + 2 * 2 + 1
+    world, sent = World(lambda n: 1.0 if n < 5 else 0.0), StepRequests()
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1), sent, world.time))
+    assert sent.has_given_up
+    assert sum(one.is_ok for one in sent.requests) == 5
+    assert HOPELESS <= sum(not one.is_ok for one in sent.requests) <= HOPELESS + 2 * 2 + 1
 
 
 def test_whoever_is_cancelled_keeps_what_was_heard() -> None:
-    world, heard = World(lambda n: 1.0 if n < 4 else 1e9), StepRequests()
+    world, sent = World(lambda n: 1.0 if n < 4 else 1e9), StepRequests()
 
     async def run() -> None:
         async with asyncio.timeout(0.2):
             await run_closed_loop(
-                world.ask, 1, 0, StepLength(1e9, 1), heard, LoadClock(lambda: world.now, asyncio.sleep)
+                world.ask, 1, 0, StepLength(1e9, 1), sent, LoadClock(lambda: world.now, asyncio.sleep)
             )
 
     world.sleep = lambda seconds: asyncio.sleep(0 if seconds == 1.0 else 60)  # type: ignore[method-assign]
     with pytest.raises(TimeoutError):
         asyncio.run(run())
-    assert len(heard.requests) == 4
+    assert len(sent.requests) == 4
 
 
 def test_an_open_loop_sends_at_its_times_however_many_are_under_way() -> None:
-    world, heard = World(lambda n: 50.0), StepRequests()
-    world.run(run_open_loop(world.ask, [0.0, 1.0, 1.5, 4.0], heard, world.time))
+    world, sent = World(lambda n: 50.0), StepRequests()
+    world.run(run_open_loop(world.ask, [0.0, 1.0, 1.5, 4.0], sent, world.time))
     assert [at for _, at, _ in world.sent] == [100.0, 101.0, 101.5, 104.0]
     assert [moment for _, _, moment in world.sent] == [100.0, 101.0, 101.5, 104.0]
     assert world.most == 4
-    assert heard.stopped == 104.0
-    assert is_punctual(heard.requests, rate=1.0)
+    assert sent.stopped == 104.0
+    assert is_punctual(sent.requests, rate=1.0)
 
 
 def test_an_open_loop_that_lags_knows_it() -> None:
-    world, heard = World(late=0.3), StepRequests()
-    world.run(run_open_loop(world.ask, [0.0, 1.0, 2.0], heard, world.time))
-    assert {round(one.lag, 6) for one in heard.requests} == {0.3}
-    assert not is_punctual(heard.requests, rate=1.0)
-    assert is_punctual(heard.requests, rate=0.3)
+    world, sent = World(late=0.3), StepRequests()
+    world.run(run_open_loop(world.ask, [0.0, 1.0, 2.0], sent, world.time))
+    assert {round(one.lag, 6) for one in sent.requests} == {0.3}
+    assert not is_punctual(sent.requests, rate=1.0)
+    assert is_punctual(sent.requests, rate=0.3)
 
 
 def test_poisson_arrivals_have_the_rate_and_the_same_seed_gives_the_same() -> None:

@@ -135,21 +135,21 @@ def test_the_embedded_llama_counts_what_was_asked_for(engine: Target, target: in
     async def run() -> list[int | None]:
         own = Target(engine.host, engine.port, "/upstream/spark", "spark")
         counter = PromptCounter(MeasuredEndpoint("front-door", engine, own))
-        talk = ModelClient(engine)
+        client = ModelClient(engine)
         try:
             prompt = await make_prompt(target, counter)
             assert counter.how == "the engine's own count"
             assert prompt.is_exact
             asked = [
-                await talk.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})
+                await client.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})
                 for seed, mode in enumerate(
                     (PromptSharing.WARM, PromptSharing.WARM, PromptSharing.HALF_SHARED, PromptSharing.PREFIX_CACHED)
                 )
             ]
-            return [heard.timed.tokens.input for heard in asked]
+            return [reply.timing.tokens.input for reply in asked]
         finally:
             counter.close()
-            talk.close()
+            client.close()
 
     assert asyncio.run(run()) == [target] * 4
 

@@ -91,7 +91,7 @@ def test_two_routes_are_measured_in_turn_and_no_prompt_is_sent_twice() -> None:
     made, _ = bench(BenchmarkOptions(**{**SHORT, "seconds": 0.0}, concurrency=(2,)), routes=("front-door", "direct"))
     first, second = result(made), result(made, "direct")
     assert [one.numbers["c2.repeats"] for one in (first, second)] == [2, 2]
-    begun = sorted((heard.begin, row.route) for row in made.measured for heard in row.repeats)
+    begun = sorted((reply.begin, row.route) for row in made.measured for reply in row.repeats)
     assert [route for _, route in begun] == ["front-door", "direct"] * 2
     both = benchmark_page([first, second])
     assert both.count("<h2>Steps") == 2
@@ -145,10 +145,10 @@ def test_modes_stand_apart_and_decodes_have_their_lengths() -> None:
 def test_recorded_traffic_is_played_with_its_lengths_at_its_times() -> None:
     trace = tuple(Arrival(n * 200.0, 30 + n, 3 + n, [n]) for n in range(4))
     made, _ = bench(BenchmarkOptions(preset=Preset.REPLAY, speed=2.0), Script(tokens=100), trace=trace)
-    heard = made.measured[0].repeats[0].requests
-    assert [one.tokens.output for one in sorted(heard, key=lambda one: one.scheduled)] == [3, 4, 5, 6]
-    assert [one.tokens.input for one in sorted(heard, key=lambda one: one.scheduled)] == [30, 31, 32, 33]
-    times = sorted(one.scheduled for one in heard)
+    replies = made.measured[0].repeats[0].requests
+    assert [one.tokens.output for one in sorted(replies, key=lambda one: one.scheduled)] == [3, 4, 5, 6]
+    assert [one.tokens.input for one in sorted(replies, key=lambda one: one.scheduled)] == [30, 31, 32, 33]
+    times = sorted(one.scheduled for one in replies)
     assert times[-1] - times[0] == pytest.approx(0.3)
     assert result(made).findings[0].name == "replay"
 

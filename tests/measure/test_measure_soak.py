@@ -162,12 +162,12 @@ def test_a_slow_cycle_and_a_failed_request_are_repeated_at_once() -> None:
     stage.work.rates = [good, fast, less, slow, good, good, good, broken, broken, broken, broken]
     record = stage.run()
     first, second = record.anomalies
-    assert (first.why, first.reruns, first.stays) == (
+    assert (first.reason, first.reruns, first.is_persistent) == (
         "70.0 tokens/s, clean cycles had 100.0 (90.0 to 105.0)",
         [False] * 3,
         False,
     )
-    assert (second.why, second.stays) == ("2 of 8 requests failed (broke_off)", True)
+    assert (second.reason, second.is_persistent) == ("2 of 8 requests failed (broke_off)", True)
     assert soak.outcome(record) is Outcome.FAILED
     assert min(record.rates) == 90.0
 

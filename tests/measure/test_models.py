@@ -61,7 +61,7 @@ def test_other_wordings_are_other_questions_and_compared_as_two_samples() -> Non
     (chat,) = compare_models(a, b).classes
     assert (chat.pairs, chat.interval) == (0, unpaired(PassRate(55, 60), PassRate(55, 60)))
     only_a = side("A", graded("chat", [True] * 20), graded("review", [True] * 20))
-    assert compare_models(only_a, side("B", graded("chat", [True] * 20))).alone == ["review"]
+    assert compare_models(only_a, side("B", graded("chat", [True] * 20))).unmatched_classes == ["review"]
 
 
 def test_what_gave_no_sample_is_in_no_rate() -> None:

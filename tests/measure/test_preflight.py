@@ -181,7 +181,7 @@ def test_ctrl_c_keeps_what_is_finished() -> None:
 
 
 def test_a_gate_that_takes_too_long_fails_with_that_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def endless(talk: ModelClient, about: CheckContext) -> CheckResult:
+    async def endless(client: ModelClient, ctx: CheckContext) -> CheckResult:
         await asyncio.Event().wait()
         return passed("never")
 

@@ -19,15 +19,15 @@ def test_numbers_stand_side_by_side_with_difference_and_spreads() -> None:
     before = run({"model": "x"}, rate=100.0, rate_low=90.0, rate_high=110.0, only=None, tools__passed=9, tools__n=10)
     after = run({"model": "y"}, rate=150.0, rate_low=140.0, rate_high=160.0, tools__passed=20, tools__n=20)
     found = compare_runs(before, after)
-    assert found.difference.identity == ["model: x -> y"]
+    assert found.fingerprint_difference.identity == ["model: x -> y"]
     assert [row.name for row in found.rows] == ["only", "rate", "tools rate"]
     only, rate, tools = found.rows
-    assert (only.before, only.difference, only.share, only.is_apart) == (None, None, None, False)
-    assert (rate.difference, rate.share, rate.is_apart) == (50.0, 0.5, True)
+    assert (only.before, only.difference, only.share, only.spreads_are_apart) == (None, None, None, False)
+    assert (rate.difference, rate.share, rate.spreads_are_apart) == (50.0, 0.5, True)
     assert (tools.before, tools.after) == (0.9, 1.0)
     assert tools.difference == pytest.approx(0.1)
     assert tools.spread_before == wilson(9, 10)
-    assert not tools.is_apart
+    assert not tools.spreads_are_apart
 
 
 def test_a_number_says_where_it_lies_or_does_not() -> None:

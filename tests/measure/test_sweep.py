@@ -74,7 +74,7 @@ def test_the_best_is_the_one_that_leads_by_the_goal(goal: Goal, name: str) -> No
     ]
     leader = best_variant(found, goal)
     assert leader is not None
-    assert leader.variant == {"parallel": name}
+    assert leader.settings == {"parallel": name}
     assert best_variant(found[:1], goal) is None
 
 

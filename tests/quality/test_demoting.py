@@ -349,11 +349,11 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
     async def bug(serve: Serve, target: Target) -> Rounds:
         raise RuntimeError("a bug")
 
-    right, one.measured._demoter._rechecks._prove = one.measured._demoter._rechecks._prove, bug
+    right, one.prove = one.prove, bug
     one.fails()
     await one.settled()
     assert one.told("demoted") == []
-    one.measured._demoter._rechecks._prove = right
+    one.prove = right
     one.results = [FAILED]
     one.fails("b")
     await one.settled()
@@ -363,7 +363,7 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
 @pytest.mark.parametrize(
     ("serve", "why"),
     [
-        (Serve("a", translation=Translation(cloud=True)), "a cloud, which costs"),
+        (Serve("a", translation=Translation(cloud=True)), "no preflight of a cloud"),
         (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "speaks no chat"),
     ],
 )

@@ -49,7 +49,7 @@ def chat(text: str, **fields: Any) -> dict[str, Any]:
 def test_it_answers_as_a_good_model_would_and_counts_what_it_says(asked: str, answer: str, stream: bool) -> None:
     heard = ask(chat(asked, stream=stream, stream_options={"include_usage": True} if stream else None))
     assert (heard.text, heard.answer.stop) == (answer, Stop.END)
-    assert heard.timed.tokens.output == -(-len(answer) // TOKEN)
+    assert heard.timing.tokens.output == -(-len(answer) // TOKEN)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -83,16 +83,16 @@ def test_it_thinks_unless_it_is_asked_not_to() -> None:
 )
 def test_each_dialect_is_cut_where_it_is_asked_to(dialect: Dialect, document: Mapping[str, Any]) -> None:
     heard = ask(document, dialect)
-    assert (len(heard.text), heard.answer.stop, heard.timed.tokens.output) == (8 * TOKEN, Stop.LENGTH, 8)
+    assert (len(heard.text), heard.answer.stop, heard.timing.tokens.output) == (8 * TOKEN, Stop.LENGTH, 8)
 
 
 def test_it_stops_at_a_marker_and_refuses_what_it_cannot_take() -> None:
     heard = ask(chat("Repeat exactly: alpha END7 omega", stop=["END7"]))
     assert heard.text == "alpha "
-    assert ask(chat("word " * 5000), context=4096).timed.status == 400
+    assert ask(chat("word " * 5000), context=4096).timing.status == 400
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     refused = ask({"messages": [{"role": "user", "content": [picture]}]})
-    assert (refused.timed.status, refused.refusal) == (400, "this model takes text only")
+    assert (refused.timing.status, refused.refusal) == (400, "this model takes text only")
 
 
 def test_a_form_gets_the_plainest_value_that_fits() -> None:

@@ -26,10 +26,13 @@ from stoker.exchange.formatter import Formatter
 from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.watchdog_view import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
-from stoker.gateway.admin import Admin, StatusSources
+from stoker.gateway.admin import Admin
+from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front
+from stoker.gateway.front import Front, Pages
+from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.status import StatusReport, StatusSources
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.door import Door
 from stoker.request.relay.pool import Pool
@@ -87,29 +90,27 @@ def _build_gateway(
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     store, quality, flow = parts.store, parts.quality, parts.gateway.flow
+    conversations = parts.fleet.supervisor.conversations
     sources = StatusSources(
         store.events.recent,
         parts.watchdog.report,
         parts.fleet.supervisor.statistics,
         parts.fleet.warm.statistics,
-        parts.fleet.supervisor.conversations.statistics,
+        conversations.statistics,
         quality.grader.status,
-        quality.grader.grade_of,
         quality.classifier_model.status,
+        parts.promotions.status,
     )
     reloader = Reloader(context.active, context.options.read, parts)
-    admin = Admin(
-        parts.fleet.conductor,
-        flow,
-        store.decisions,
-        store.metrics,
-        context.clock,
-        reloader.reload,
-        sources,
-        parts.promotions,
+    conductor, clock = parts.fleet.conductor, context.clock
+    decisions = DecisionPages(store.decisions, quality.grader.grade_of)
+    pages = Pages(
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions),
+        StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
+        ModelList(conductor),
+        OllamaEndpoints(store.metrics.observe_legacy),
     )
-    ollama = OllamaEndpoints(context.settings.front_door, store.metrics.observe_legacy)
-    return Front(flow, parts.gateway.door, admin, ollama, store.metrics.observe_refusal)
+    return Front(flow, parts.gateway.door, pages, store.metrics.observe_refusal)
 
 
 def _thinking_signer(state: StateDir) -> Signer:

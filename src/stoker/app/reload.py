@@ -88,5 +88,5 @@ class Reloader:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
         fleet.external.configure(settings.serves)
-        fleet.supervisor.cool(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
+        fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

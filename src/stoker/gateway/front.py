@@ -1,10 +1,10 @@
-"""The front door: what a method and a path lead to.
+"""The front door: dispatches each request by its method and path.
 
 1. a head that can be read in two ways is refused
-2. health is answered to everybody, and so is a browser that asks whether a page may come in
-3. Host, Origin, key: refused before it is said whether the path exists
-4. the route; what acts is not for pages of somebody else
-5. inference goes to `flow`, the rest is answered here or in `admin`
+2. health is answered to everybody, and so are preflight requests of browsers
+3. Host, Origin, key: refused before the answer could say whether the path exists
+4. the route; pages of other sites may not use what changes anything
+5. inference goes to `flow`, everything else is answered by one of the `Pages`
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -24,7 +25,9 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
+from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.status import StatusReport
 from stoker.request.accept.body import read_body
 from stoker.request.accept.door import Caller, Door, refuse_repeated, require
 from stoker.request.accept.refusals import Refusals
@@ -50,34 +53,42 @@ UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
         ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
     },
 }  # fmt: skip
-"""What `/upstream/SERVE/PATH` lets through, exactly, per engine; True: the request takes one of the serve's places.
-Nothing here changes a serve's state: no slot save, sleep, load, or writing of props."""
+"""The exact paths that `/upstream/SERVE/PATH` passes on, per engine; True: the request takes one of the serve's places.
+None of them changes a serve's state: no slot save, sleep, load, or change of props."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What answers the requests that are not inference."""
+
+    admin: Admin
+    status: StatusReport
+    models: ModelList
+    ollama: OllamaEndpoints = field(default_factory=OllamaEndpoints)
 
 
 class Front:
-    """Answers requests. Everything goes out over the request's `Wire`."""
+    """Answers requests. Every answer leaves through the request's `Wire`."""
 
     def __init__(
         self,
         flow: Flow,
         door: Door,
-        admin: Admin,
-        ollama: OllamaEndpoints | None = None,
+        pages: Pages,
         on_refused: Callable[[str, str], None] = lambda reason, origin: None,
     ) -> None:
-        """`on_refused(reason, origin)`: something was refused before it came to a serve or an operator's verb."""
+        """`on_refused(reason, origin)`: a request was refused before it reached a serve or an admin verb."""
         self.flow = flow
         self.door = door
         self._loop = asyncio.get_running_loop()
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
         self.routes = Routes(flow.settings.front_door.prefixes)
-        self._admin = admin
-        self._ollama = ollama or OllamaEndpoints(flow.settings.front_door, lambda key, path, answer: None)
+        self._pages = pages
         self._refusals = Refusals(on_refused, self._loop.time)
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
-        """Answer, or return what will. Raises nothing."""
+        """Answer now, or return the coroutine that will. Raises nothing."""
         call = self.flow.open(wire)
         try:
             _check_head(wire)  # 1
@@ -95,7 +106,7 @@ class Front:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
-                self._ollama.admit(caller, route.endpoint.path)
+                self._pages.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.legacy)
         except StokerError as error:
             self._turn_away(call, error)
             return None
@@ -107,20 +118,20 @@ class Front:
         return self._other(call, caller, route)
 
     def _preflight(self, call: Call) -> bool:
-        """Whether this was a browser's question about an allowed page; it is answered. Raises what `check_page` does.
+        """Answer a preflight request for an allowed page. False: it is none. Raises what `check_page` raises.
 
-        The path is not looked at: who has no key is not told which ones there are.
+        The path is not looked at: without a key nobody learns which paths exist.
         """
-        told = self.door.pages.preflight(call.wire.method, call.wire.headers)
-        if told is None:
+        headers = self.door.pages.preflight(call.wire.method, call.wire.headers)
+        if headers is None:
             return False
         self.door.check_page(call.wire.headers)
-        call.reply.headers.update(told)
+        call.reply.headers.update(headers)
         self._whole(call, 204, [], b"")
         return True
 
     async def _other(self, call: Call, caller: Caller, route: Route) -> None:
-        """Whatever is no inference. Never raises but CancelledError."""
+        """Everything but inference. Raises nothing but CancelledError."""
         wire = call.wire
         try:
             match route.kind:
@@ -129,21 +140,21 @@ class Front:
                 case Kind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    asked = self._admin.answer(caller, wire.method, route.rest, body, _query(wire))
-                    # What an operator asks for may need to know its task; a Turn is none.
-                    status, answer = await asyncio.get_running_loop().create_task(asked, name=f"admin-{route.rest}")
-                    call.reply.whole(status, JSON, msgspec.json.encode(answer))
+                    work = self._pages.admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    # A verb may use asyncio.timeout and the like, which need a real task; a Turn is none.
+                    answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
+                    call.reply.whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
                 case Kind.MODELS:
                     self._json(call, self._models(caller, route.rest))
                 case Kind.OLLAMA:
-                    self._ollama.admit(caller, route.rest)
+                    self._pages.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
                     self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
                 case Kind.STATUS:
                     require(caller, Scope.OBSERVE)
-                    self._json(call, self._admin.status())
+                    self._json(call, self._pages.status.document())
                 case Kind.METRICS:
                     require(caller, Scope.OBSERVE)
-                    text = await asyncio.to_thread(self._admin.metrics, self._admin.status())
+                    text = await asyncio.to_thread(self._pages.status.metrics, self._pages.status.document())
                     self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
                 case _:
                     self._simple(call, route)
@@ -158,13 +169,13 @@ class Front:
             self._broke(call)
 
     def _turn_away(self, call: Call, error: StokerError) -> None:
-        """Refuse what came no further than the front door; keys that are guessed are answered late."""
+        """Refuse a request at the front door. Guessed keys are answered late."""
         error, seconds = self._refusals.note(error, call.wire.address)
         if seconds <= 0:
             self._refuse(call, error)
             return
         if _has_body(call.wire):
-            call.wire.refuse_body()  # nobody would bound it while the answer waits
+            call.wire.refuse_body()  # it would arrive without a limit while the answer waits
         self._loop.call_later(seconds, self._refuse_late, call, error)
 
     def _refuse_late(self, call: Call, error: StokerError) -> None:
@@ -192,11 +203,11 @@ class Front:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
         names = self.flow.settings.names
         if wanted and self._is_task(caller, wanted):
-            return self._admin.task(wanted)
+            return self._pages.models.task(wanted)
         if wanted:
-            return self._admin.model(wanted, names.resolve(wanted, caller.may_use))
-        data = [self._admin.model(name, serve) for name, serve in names.listed(caller.may_use)]
-        data += [self._admin.task(name) for name in self._tasks(caller)]
+            return self._pages.models.serve(wanted, names.resolve(wanted, caller.may_use))
+        data = [self._pages.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
+        data += [self._pages.models.task(name) for name in self._tasks(caller)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
@@ -219,7 +230,7 @@ class Front:
             return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
 
         serves, tasks = names.listed(caller.may_use), self._tasks(caller)
-        return self._ollama.answer(path, body, serves, tasks, find, self._admin.is_up)
+        return self._pages.ollama.answer(path, body, serves, tasks, find, self._pages.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")
@@ -247,7 +258,7 @@ class Front:
         self._whole(call, 200, JSON, msgspec.json.encode(answer))
 
     def _whole(self, call: Call, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
-        if _has_body(call.wire):  # a GET with a body nobody reads: it must not be taken for the next request
+        if _has_body(call.wire):  # the body of a GET is never read: it must not be parsed as the next request
             call.wire.close_after()
         call.reply.whole(status, kind, body)
 
@@ -257,7 +268,7 @@ def _has_body(wire: Wire) -> bool:
 
 
 def _check_head(wire: Wire) -> None:
-    """Raises ClientError 400: a header that something is decided by is there twice, or Host is not there."""
+    """Raises ClientError 400: a header that decides something occurs twice, or there is no Host."""
     if wire.has_repeated_headers:
         refuse_repeated(wire.given)
     if b"host" not in wire.headers and wire.version != "1.0":
@@ -265,7 +276,7 @@ def _check_head(wire: Wire) -> None:
 
 
 def _check_coding(wire: Wire) -> None:
-    """Raises ClientError 415 for a body that was compressed."""
+    """Raises ClientError 415 for a compressed body."""
     coding = wire.headers.get(b"content-encoding")
     if coding is not None and coding.strip().lower() not in (b"", b"identity"):
         text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it without one"
@@ -273,7 +284,7 @@ def _check_coding(wire: Wire) -> None:
 
 
 def _require_json(wire: Wire) -> None:
-    """A form in a foreign page cannot send this type without asking first."""
+    """A form in a page of another site cannot send this type without a preflight request."""
     kind = wire.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if wire.method != "GET" and kind != b"application/json":
         text = "state changes need 'Content-Type: application/json'"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
@@ -23,13 +22,13 @@ INSTEAD = {
 class OllamaEndpoints:
     """`count(key, path, answer)` is called for each request; `answer` is `answered` or `refused`."""
 
-    def __init__(self, front_door: FrontDoor, count: Callable[[str, str, str], None]) -> None:
-        self._front_door = front_door
+    def __init__(self, count: Callable[[str, str, str], None] = lambda key, path, answer: None) -> None:
         self._count = count
 
-    def admit(self, caller: Caller, path: str) -> None:
-        """Raises ClientError 410 `legacy_refused` if this key, or the front door, is configured so."""
-        setting = caller.key.legacy or self._front_door.legacy
+    def admit(self, caller: Caller, path: str, default: str) -> None:
+        """Raises ClientError 410 `legacy_refused` if the key says so, or the `default` of the front
+        door if the key says nothing."""
+        setting = caller.key.legacy or default
         self._count(caller.key.name, path, "answered" if setting == "answer" else "refused")
         if setting != "answer":
             text = f"{path} belongs to Ollama's API, which is not answered here any more: use {INSTEAD[path]} instead"

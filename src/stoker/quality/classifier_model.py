@@ -80,11 +80,15 @@ class ClassifierModel:
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
         kept, high_risk = proofs.load_answers(proofs.path_of(self._state, settings.serve)), router.settings.high_risk
         self._settings, self._kept = settings, kept
-        if kept.head is None:
+        if kept.header is None:
             self._lost, self._was_weighed, self._of = "it was not measured", False, None
         elif (kept, settings, high_risk) != self._of:  # weighing takes as long as many requests
-            proof = proofs.prove(kept.said, settings, high_risk)
-            self._lost, self._was_weighed, self._of = proof.why, proof.asked == proof.total, (kept, settings, high_risk)
+            proof = proofs.prove(kept.answers, settings, high_risk)
+            self._lost, self._was_weighed, self._of = (
+                proof.rejection,
+                proof.asked == proof.total,
+                (kept, settings, high_risk),
+            )
         return not self._lost
 
     @property
@@ -169,8 +173,8 @@ class ClassifierModel:
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
             last = router.evidence.fingerprints.get(serve.name)
-            return _NOT_LOADED if last is None or proofs.header_of(last) == self._kept.head else _CHANGED
-        return "" if proofs.header_of(now) == self._kept.head else _CHANGED
+            return _NOT_LOADED if last is None or proofs.header_of(last) == self._kept.header else _CHANGED
+        return "" if proofs.header_of(now) == self._kept.header else _CHANGED
 
     def status(self) -> dict[str, Any] | None:
         """For /status; None: none is configured. Counts are since the start."""

@@ -167,7 +167,7 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
     asked = [name for name in NAMES if name not in LEFT_OUT]
-    options = PreflightOptions(asked, needle, context, _wording(serve, target), at_once=1)
+    options = PreflightOptions(asked, needle, context, _wording(serve, target), concurrency=1)
     where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
     first = (await run_preflight(subject, target, options)).findings

@@ -68,8 +68,7 @@ class Machine:
         return SystemdDriver(self.state, self.keys, self.log, self.home, limit)
 
     def supervisor(self) -> Supervisor:
-        fleet: Supervisor = self.workshop.supervisor()
-        fleet._drivers[Driver.SYSTEMD] = self.driver()
+        fleet: Supervisor = self.workshop.supervisor(drivers={Driver.SYSTEMD: self.driver()})
         return fleet
 
     def fault(self, **faults: str) -> None:

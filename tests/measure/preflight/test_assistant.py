@@ -25,13 +25,13 @@ ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=8192, en
 PLAYED = ("thinking", "parallel")
 """What the assistant does by itself."""
 BROKEN = [pytest.param(fault, marks=[pytest.mark.heavy] if fault.share < 1 else [], id=fault.name)
-          for fault in (*CALLS, *PIECES) if not fault.is_engines]  # fmt: skip
+          for fault in (*CALLS, *PIECES) if not fault.needs_real_engine]  # fmt: skip
 
 
 def behind(fault: ServingFault, only: Sequence[str] = (), **changes: Any) -> Run:
     async def run() -> Run:
         async with ScriptedServer(ASSISTANT.amended(changes)) as server:
-            grafts = [GRAFTS[name] for name in fault.needs if name not in PLAYED]
+            grafts = [GRAFTS[name] for name in fault.needed_abilities if name not in PLAYED]
             async with FaultProxy(Target("127.0.0.1", server.port, "", "assistant"), fault, grafts) as proxy:
                 own = Target("127.0.0.1", proxy.port, "", "assistant")
                 where = Subject("assistant", "assistant", "http://127.0.0.1/v1", route="direct")
@@ -63,8 +63,8 @@ def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
 def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
         fault = fault._replace(delay=0.12 if fault.every > 1 else 0.3)
-    changes = {"gap": 0.001} if "pace" in fault.gates else {}
-    found = alarms(behind(fault, sorted(fault.gates), **changes))
+    changes = {"gap": 0.001} if "pace" in fault.checks else {}
+    found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
     assert all(one.cause and one.fix and one.seen for one in found)
 

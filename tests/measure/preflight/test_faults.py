@@ -23,13 +23,13 @@ from stoker.testing.server import ScriptedServer
 def test_there_are_enough_and_each_names_gates_that_there_are() -> None:
     assert len(FAULTS) >= 25
     for fault in FAULTS.values():
-        assert fault.gates <= set(NAMES), fault.name
-        assert fault.gates
-        assert set(fault.needs) <= set(GRAFTS)
+        assert fault.checks <= set(NAMES), fault.name
+        assert fault.checks
+        assert set(fault.needed_abilities) <= set(GRAFTS)
 
 
 def test_every_gate_that_judges_has_a_fault_that_it_names() -> None:
-    named = {gate for fault in FAULTS.values() for gate in fault.gates}
+    named = {gate for fault in FAULTS.values() for gate in fault.checks}
     assert set(NAMES) - named == {"tool-none"}
 
 
@@ -66,7 +66,7 @@ def through(fault: ServingFault, script: Script, stream: bool) -> tuple[ModelRep
 @pytest.mark.parametrize("stream", [True, False])
 def test_without_a_fault_nothing_changes(stream: bool) -> None:
     own, passed, models = through(NONE, Script(), stream)
-    assert (passed.text, passed.timed.stop, passed.timed.status) == (own.text, own.timed.stop, 200)
+    assert (passed.text, passed.timing.stop, passed.timing.status) == (own.text, own.timing.stop, 200)
     assert len(passed.frames) == len(own.frames)
     assert models.document["data"][0]["id"] == "scripted"
 

@@ -114,11 +114,11 @@ def test_thoughts_come_before_the_text(deltas: Sequence[Any], why: str) -> None:
 
 
 def test_nothing_comes_after_the_finish() -> None:
-    heard = stream({"content": "Yes."}, finish="stop")
+    reply = stream({"content": "Yes."}, finish="stop")
     late = json.dumps({"choices": [{"index": 0, "delta": {"content": "!"}, "finish_reason": None}]}).encode()
-    assert wire_flaws.order_flaw(heard._replace(frames=[*heard.frames[:-1], late, b"[DONE]"]))[0] == "late"
+    assert wire_flaws.order_flaw(reply._replace(frames=[*reply.frames[:-1], late, b"[DONE]"]))[0] == "late"
     usage = b'{"choices": [], "usage": {"completion_tokens": 1}}'
-    assert wire_flaws.order_flaw(heard._replace(frames=[*heard.frames[:-1], usage, b"[DONE]"])) == wire_flaws.NONE
+    assert wire_flaws.order_flaw(reply._replace(frames=[*reply.frames[:-1], usage, b"[DONE]"])) == wire_flaws.NONE
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_nothing_comes_after_the_finish() -> None:
     ],
 )
 def test_each_event_is_json_of_whole_characters(data: bytes, why: str) -> None:
-    heard = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), None, [data])
-    assert wire_flaws.bytes_flaw(heard)[0] == why
-    assert wire_flaws.bytes_flaw(heard._replace(frames=[], raw=data))[0] == why
+    reply = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), None, [data])
+    assert wire_flaws.bytes_flaw(reply)[0] == why
+    assert wire_flaws.bytes_flaw(reply._replace(frames=[], raw=data))[0] == why
 
 
 def test_an_answer_says_what_its_model_is_and_how_many_tokens_were_thoughts() -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}
     body = {"model": "m", "usage": usage, "choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
-    heard = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), body, [])
-    assert (wire_flaws.named_models(heard), wire_flaws.reasoning_tokens(heard), wire_flaws.finish_reason(heard)) == (
+    reply = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), body, [])
+    assert (wire_flaws.named_models(reply), wire_flaws.reasoning_tokens(reply), wire_flaws.finish_reason(reply)) == (
         ["m"],
         7,
         "stop",

@@ -16,8 +16,8 @@ from stoker.measure.suites.sandbox.sandbox import IsolationMethod, SandboxOutcom
 def test_a_right_program_passes_and_a_wrong_one_is_told_where() -> None:
     assert run_program("def f(): return 1", "assert f() == 1").end is SandboxOutcome.PASSED
     found = run_program("def f(): return 2", "x = 1\nassert f() == 1, 'no one'")
-    assert (found.end, found.told) == (SandboxOutcome.FAILED, "AssertionError in line 2 of the tests: no one")
-    assert run_program("def f(:", "").told.startswith("SyntaxError")
+    assert (found.end, found.message) == (SandboxOutcome.FAILED, "AssertionError in line 2 of the tests: no one")
+    assert run_program("def f(:", "").message.startswith("SyntaxError")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_what_runs_only_as_a_script_does_not_run() -> None:
 def test_an_infinite_loop_ends_with_its_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sandbox.LIMITS, "RLIMIT_CPU", 1)
     found = run_program("while True: pass", "")
-    assert (found.end, found.told) == (
+    assert (found.end, found.message) == (
         SandboxOutcome.FAILED,
         "ended without a result: a limit was reached, or it stopped itself",
     )
@@ -49,24 +49,24 @@ def test_an_infinite_loop_ends_with_its_seconds_of_work(monkeypatch: pytest.Monk
 def test_a_sleeper_ends_with_its_seconds_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "WALL", 0.2)
     found = run_program("import time; time.sleep(600)", "")
-    assert (found.end, found.told) == (SandboxOutcome.FAILED, "took longer than 0.2 s")
+    assert (found.end, found.message) == (SandboxOutcome.FAILED, "took longer than 0.2 s")
 
 
 def test_endless_output_is_cut_and_ends_the_program() -> None:
     found = run_program("while True: print('x' * 1000)", "")
     assert (found.end, len(found.output)) == (SandboxOutcome.FAILED, sandbox.OUTPUT)
-    assert found.told == "said more than 65536 bytes"
+    assert found.message == "said more than 65536 bytes"
 
 
 def test_memory_and_files_are_bounded() -> None:
-    assert run_program("x = bytearray(10**9)", "").told.startswith("MemoryError")
-    assert "File too large" in run_program("open('f', 'wb').write(bytes(2**21))", "").told
+    assert run_program("x = bytearray(10**9)", "").message.startswith("MemoryError")
+    assert "File too large" in run_program("open('f', 'wb').write(bytes(2**21))", "").message
 
 
 def test_a_fork_bomb_does_not_get_to_fork() -> None:
     code = "import os\nfor _ in range(50):\n    if os.fork() == 0:\n        os.setsid()\n"
-    assert run_program(code, "").told == "PermissionError: os.fork is not for this program"
-    assert "subprocess.Popen" in run_program("import subprocess; subprocess.run(['true'])", "").told
+    assert run_program(code, "").message == "PermissionError: os.fork is not for this program"
+    assert "subprocess.Popen" in run_program("import subprocess; subprocess.run(['true'])", "").message
 
 
 def test_no_secret_of_the_environment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_nothing_outside_its_directory_is_written_or_removed(tmp_path: Path) -> 
     kept.write_text("mine")
     for code in (f"open({str(kept)!r}, 'w')", f"import os; os.remove({str(kept)!r})",
                  f"import shutil; shutil.rmtree({str(tmp_path)!r})"):  # fmt: skip
-        assert "outside of its own directory" in run_program(code, "").told
+        assert "outside of its own directory" in run_program(code, "").message
     assert kept.read_text() == "mine"
     assert run_program("open('own', 'w').write('x')", "assert open('own').read() == 'x'").end is SandboxOutcome.PASSED
 

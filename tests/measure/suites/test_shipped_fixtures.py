@@ -55,7 +55,7 @@ def test_each_fixture_passes_a_right_answer_and_fails_others(task_class: str) ->
     """A refusal is well formed where only the form counts, and no call where none is wanted."""
     for one in SAYABLE[task_class]:
         grade = check_answer(one.check, right(one.check), sandbox.run_program)
-        assert grade.passed, (one.id, grade.told)
+        assert grade.passed, (one.id, grade.reason)
         assert not check_answer(one.check, text(""), sandbox.run_program).passed, one.id
         refusal = check_answer(one.check, text("Sorry, I do not know that."), sandbox.run_program)
         assert not refusal.passed or isinstance(one.check, check_kinds.AbstainCheck | check_kinds.FormatCheck), one.id
@@ -78,7 +78,7 @@ def test_the_functions_that_code_is_asked_for_pass_their_tests_and_their_bugs_do
                 bugs.append((row.name, code.replace(good, bad) + asked))
     for at in range(0, len(right_ones), 12):
         ran = sandbox.run_program("\n".join(right_ones[at : at + 12]), "")
-        assert ran.end is SandboxOutcome.PASSED, ran.told
+        assert ran.end is SandboxOutcome.PASSED, ran.message
     finding = (
         "import sys\nclass Late(Exception): pass\nlate = []\ndef watch(frame, event, arg):\n    late.append(1)\n"
         "    if len(late) > 20000: raise Late\n    return watch\nsurvivors = []\nfor name, text in BUGS:\n"
@@ -87,7 +87,7 @@ def test_the_functions_that_code_is_asked_for_pass_their_tests_and_their_bugs_do
     )
     for at in range(0, len(bugs), 15):
         ran = sandbox.run_program(finding.replace("BUGS", repr(bugs[at : at + 15])), "")
-        assert ran.end is SandboxOutcome.PASSED, ran.told
+        assert ran.end is SandboxOutcome.PASSED, ran.message
 
 
 def test_written_code_is_graded_by_running_it() -> None:

@@ -32,7 +32,7 @@ def passes(check: check_kinds.FixtureCheck, answer: Answer | str) -> bool:
 
 
 def told(check: check_kinds.FixtureCheck, answer: Answer | str) -> str:
-    return check_answer(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).told
+    return check_answer(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).reason
 
 
 def test_every_kind_has_its_function() -> None:
@@ -158,7 +158,7 @@ def test_an_answer_that_was_cut_off_is_wrong_whatever_it_says() -> None:
 @given(said=st.text(alphabet=st.sampled_from("ab1 2.\n-*`{}[]\"'<>=#:,SEARCH REPLACEstepline\\bxed"), max_size=60))
 def test_no_text_breaks_a_check(fields: dict[str, Any], said: str) -> None:
     grade = check_answer(made(**fields), text(said), nothing_runs)
-    assert grade.passed or grade.told
+    assert grade.passed or grade.reason
 
 
 def test_a_check_that_crashes_is_broken_and_no_grade(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_a_run_is_a_grade_and_a_broken_sandbox_is_none() -> None:
         grade = check_answer(
             CODE, text("def f(): return 1"), lambda code, tests, end=end: SandboxResult(end, "so it is")
         )
-        assert (grade.passed, grade.told) == (passed, "" if passed else "so it is")
+        assert (grade.passed, grade.reason) == (passed, "" if passed else "so it is")
     with pytest.raises(CheckBroken, match="no room"):
         check_answer(
             CODE, text("def f(): return 1"), lambda code, tests: SandboxResult(SandboxOutcome.BROKEN, "no room")

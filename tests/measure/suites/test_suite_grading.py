@@ -112,7 +112,7 @@ def test_classes_come_in_the_order_in_which_they_are_listed_and_have_rows_of_the
 def test_no_answer_is_no_sample() -> None:
     own = fixtures(5)
     found = graded(Model(lambda at: heard("", failure="timeout") if at == 1 else heard("yes")), own)
-    assert [(one.outcome, one.told) for one in found[:2]] == [
+    assert [(one.outcome, one.reason) for one in found[:2]] == [
         (GradeOutcome.PASSED, ""),
         (GradeOutcome.UNANSWERED, "timeout"),
     ]
@@ -137,7 +137,7 @@ def test_a_check_that_crashes_is_no_sample_and_no_word_about_the_model(error: Ex
     own = fixtures(2)
     found = graded(Model(lambda at: heard("yes")), own, check=crash)
     assert [one.outcome for one in found] == [GradeOutcome.CHECKER, GradeOutcome.CHECKER]
-    assert str(error.args[0]) in found[0].told
+    assert str(error.args[0]) in found[0].reason
     assert profile(found, own) == []
 
 
@@ -153,7 +153,7 @@ def test_a_check_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> N
         (found,) = graded(Model(lambda at: heard("yes")), fixtures(1), check=hang)
     finally:
         over.set()
-    assert (found.outcome, found.told) == (GradeOutcome.CHECKER, "the check took longer than 0.05 s")
+    assert (found.outcome, found.reason) == (GradeOutcome.CHECKER, "the check took longer than 0.05 s")
 
 
 def test_an_earlier_run_is_gone_on_with() -> None:
@@ -179,18 +179,18 @@ def test_progress_tells_where_the_class_stands() -> None:
     seen: list[GradingProgress] = []
     graded(Model(lambda at: heard("no" if at == 0 else "yes")), fixtures(), on_progress=seen.append)
     assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].verdict) == (1, 0, 60, stats.SprtVerdict.UNDECIDED)
-    assert (seen[0].graded.outcome, seen[0].graded.told) == (GradeOutcome.FAILED, "no copy: 'no'")
+    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "no copy: 'no'")
     assert (seen[-1].n, seen[-1].passed, seen[-1].verdict) == (38, 37, stats.SprtVerdict.ALLOW)
 
 
 def test_a_served_model_is_asked_with_the_settings_and_the_fixtures_own_come_first() -> None:
     async def run() -> list[GradedFixture]:
         async with ScriptedServer(Script(answers=[{"blocks": [{"type": "text", "text": "yes"}]}])) as server:
-            talk = ModelClient(Target("127.0.0.1", server.port, "", "m"))
+            client = ModelClient(Target("127.0.0.1", server.port, "", "m"))
             try:
-                return await grade_fixtures(fixtures(3), fixture_asker(talk, {"temperature": 0}))
+                return await grade_fixtures(fixtures(3), fixture_asker(client, {"temperature": 0}))
             finally:
-                talk.close()
+                client.close()
 
     found = asyncio.run(run())
     assert [one.outcome for one in found] == [GradeOutcome.PASSED] * 3
@@ -233,7 +233,7 @@ def refused(status: int, body: object) -> ModelReply:
 )
 def test_a_refusal_is_told_by_the_servers_code_and_too_long_in_one_word(status: int, body: object, told: str) -> None:
     (one,) = graded(Model(lambda at: refused(status, body)), fixtures(1))
-    assert (one.outcome, one.told) == (GradeOutcome.UNANSWERED, told)
+    assert (one.outcome, one.reason) == (GradeOutcome.UNANSWERED, told)
 
 
 def test_a_gap_says_of_each_class_how_many_gave_no_sample_and_why_most_of_them() -> None:

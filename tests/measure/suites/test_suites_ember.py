@@ -21,11 +21,11 @@ def profile(name: str) -> dict[str, Row]:
     own = [one for one in fixture.shipped_fixtures("tiny") if one.task_class in CHOSEN]
 
     async def run(port: int) -> list[Row]:
-        talk = ModelClient(Target("127.0.0.1", port, "", name))
+        client = ModelClient(Target("127.0.0.1", port, "", name))
         try:
-            found = await grade_fixtures(own, fixture_asker(talk, timeout=20.0))
+            found = await grade_fixtures(own, fixture_asker(client, timeout=20.0))
         finally:
-            talk.close()
+            client.close()
         return profile_rows(found, own, name, Fingerprint(), 0.0)
 
     with engine(MODELS / f"{name}.gguf", name=name) as port:

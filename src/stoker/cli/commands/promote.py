@@ -44,7 +44,7 @@ def promote(
             _show(control, json)
             return
         if reset:
-            answer = control.demote(alias)
+            answer = control.reset(alias)
         elif serve is None:
             raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
         else:

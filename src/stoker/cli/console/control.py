@@ -100,9 +100,9 @@ class Control:
         body = {"alias": alias, "serve": serve, "evidence": evidence, "reason": reason, "force": force}
         return self._ask("POST", "/admin/promote", body, PATIENCE)
 
-    def demote(self, alias: str) -> dict[str, Any]:
-        """Let an alias mean again what the configuration says."""
-        return self._ask("POST", "/admin/demote", {"alias": alias}, PATIENCE)
+    def reset(self, alias: str) -> dict[str, Any]:
+        """Point an alias at the serve that the configuration names."""
+        return self._ask("POST", "/admin/reset", {"alias": alias}, PATIENCE)
 
     def route(self, prompt: str, model: str, task: str | None) -> dict[str, Any]:
         """What would become of a request."""

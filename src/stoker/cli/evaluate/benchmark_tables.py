@@ -96,8 +96,8 @@ def show_comparison(found: BenchmarkComparison) -> None:
     ]
     if rows:
         terminal.table(("STEP", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""), rows, right=("BEFORE", "AFTER", "CHANGE"))
-    if found.alone:
-        terminal.say(f"only in one of them: {', '.join(dict.fromkeys(found.alone))}")
+    if found.unmatched_steps:
+        terminal.say(f"only in one of them: {', '.join(dict.fromkeys(found.unmatched_steps))}")
 
 
 def cell(one: FigureSpread) -> str:

@@ -205,11 +205,11 @@ def _grade(known: RunningServe, fixtures: list[Fixture], kept: _Kept, tier: str,
         bar.show(f"{tier}: {step.graded.task_class}", left.share, left.seconds)
 
     async def run() -> list[GradedFixture]:
-        talk = ModelClient(known.target)
+        client = ModelClient(known.target)
         try:
-            return await grading.grade_fixtures(fixtures, grading.fixture_asker(talk), kept.done, tell)
+            return await grading.grade_fixtures(fixtures, grading.fixture_asker(client), kept.done, tell)
         finally:
-            talk.close()
+            client.close()
 
     with ProgressLine(quiet, "at most") as bar:
         return asyncio.run(run())
@@ -275,7 +275,7 @@ def _keep_run(
     for row in rows:
         numbers |= {f"{row.task_class}.n": row.n, f"{row.task_class}.passed": row.passed}
     settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
-    settings["unmeasured"] = {gap.task_class: gap.told for gap in gaps if gap.samples == 0}
+    settings["unmeasured"] = {gap.task_class: gap.reason for gap in gaps if gap.samples == 0}
     outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
     save_run(build_run(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
          known.state)  # fmt: skip
@@ -304,13 +304,13 @@ def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[Row], context: int |
     from stoker.measure.suites.grading import TOO_LONG
 
     verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
-    some = f"{gap.missed} questions gave no sample, the first {gap.first}: {gap.told}"
+    some = f"{gap.ungraded} questions gave no sample, the first {gap.first_fixture}: {gap.reason}"
     if verdict is not None and verdict is not Verdict.VERIFY:
         return f"{gap.task_class}: {some}"  # 1
     what = f"{gap.task_class} is {'not measured' if verdict is None else 'undecided'}"
     again = f"`stoker eval bootstrap {tier.name} --class {gap.task_class}`"
-    if gap.told == TOO_LONG:  # 2
+    if gap.reason == TOO_LONG:  # 2
         size = "" if context is None else f" of {context} tokens"
-        why = f"{gap.missed} questions do not fit its context{size} with the answers that they ask for"
+        why = f"{gap.ungraded} questions do not fit its context{size} with the answers that they ask for"
         return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then {again}"
     return f"{what}: {some}: look at that, then {again}"  # 3

@@ -67,22 +67,23 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
     kept = interruptible.run_interruptible(
         _asking(found, lambda asker, tell: measure.record_baseline(asker, chosen, digest(chosen), tell))
     )
-    wrong = [one.seen for one in kept.kept if one.seen.failure]
-    steady = sum(one.agreement == 1.0 for one in kept.kept)
+    wrong = [one.reply for one in kept.replies if one.reply.failure]
+    steady = sum(one.agreement == 1.0 for one in kept.replies)
     findings = [
         Finding(
-            one.seen.name,
-            Outcome.FAILED if one.seen.failure else Outcome.PASSED,
-            one.seen.failure or f"{measure.word_count(one.seen)}, {100 * one.agreement:.0f} % the same in every repeat",
-            numbers={"prompt_tokens": one.seen.prompt_tokens, "agreement": one.agreement},
+            one.reply.name,
+            Outcome.FAILED if one.reply.failure else Outcome.PASSED,
+            one.reply.failure
+            or f"{measure.word_count(one.reply)}, {100 * one.agreement:.0f} % the same in every repeat",
+            numbers={"prompt_tokens": one.reply.prompt_tokens, "agreement": one.agreement},
         )
-        for one in kept.kept
+        for one in kept.replies
     ]
     numbers = {
-        "canary.n": len(kept.kept),
-        "canary.passed": len(kept.kept) - len(wrong),
+        "canary.n": len(kept.replies),
+        "canary.passed": len(kept.replies) - len(wrong),
         "steady": steady,
-        "right": sum(one.seen.is_right is True for one in kept.kept),
+        "right": sum(one.reply.is_right is True for one in kept.replies),
     }
     outcome = Outcome.FAILED if wrong else Outcome.PASSED
     settings: dict[str, object] = {"baseline": not wrong, "questions": digest(chosen), "repeats": measure.REPEATS}
@@ -115,10 +116,10 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
     }
     run = build_run(
         Kind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
-        measure.numbers(checked, kept), settings, {"seen": checked.seen, "anomalies": checked.anomalies},
+        measure.numbers(checked, kept), settings, {"seen": checked.replies, "anomalies": checked.anomalies},
     )  # fmt: skip
     mismatched = {anomaly.name for anomaly in checked.anomalies}
-    feed_drift(found, [reply.name in mismatched for reply in checked.seen])
+    feed_drift(found, [reply.name in mismatched for reply in checked.replies])
     save_run(run, found.state)
     return run
 
@@ -160,11 +161,11 @@ async def _asking(found: RunningServe, work: Callable[[CanaryClient, OnQuestion]
     from stoker.measure.canary.canary import CanaryClient
     from stoker.measure.requests.client import ModelClient
 
-    talk = ModelClient(found.target)
+    client = ModelClient(found.target)
     try:
-        return await work(CanaryClient(talk), lambda name: None)
+        return await work(CanaryClient(client), lambda name: None)
     finally:
-        talk.close()
+        client.close()
 
 
 def _show(run: Run, record: bool, json: bool) -> None:

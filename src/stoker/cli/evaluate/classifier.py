@@ -50,7 +50,7 @@ def classifier(
         terminal.emit(_document(settings, proof, is_configured))
     else:
         _show(settings, proof, is_configured)
-    if proof.why:
+    if proof.rejection:
         raise typer.Exit(FAILED)
 
 
@@ -84,7 +84,7 @@ def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh:
     router = None if place.settings is None else place.settings.router
     with hold_measurement_lock(place.state, known.lock, f"a measurement of {name} as a classifier"):
         kept = _ask_all(known, proofs.path_of(place.state, name), fresh, quiet)
-    return proofs.prove(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
+    return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
 def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
@@ -101,8 +101,8 @@ def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Class
     if not head.identity:
         raise Refused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
     kept = proofs.load_answers(path)
-    goes_on = kept.head == head and not fresh
-    left = [row for row in held_out() if not goes_on or row.digest not in kept.said]
+    goes_on = kept.header == head and not fresh
+    left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
         file.write(b"\n" if goes_on else proofs.answers_line(head))  # what was torn off ends here
@@ -160,8 +160,8 @@ def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configur
     cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
     head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALWAYS")
     terminal.table(head, cells, right=head[1:])
-    if proof.why:
-        terminal.say(f"off: {proof.why}")
+    if proof.rejection:
+        terminal.say(f"off: {proof.rejection}")
     elif is_configured:
         terminal.say(f"on: it is asked where the built-in classifier is less sure than {settings.below:g}")
     else:
@@ -171,12 +171,12 @@ def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configur
 def _rows(proof: ClassifierProof) -> list[tuple[str, float | None, float | None, float | None]]:
     from stoker.domain.task import HIGH_RISK
 
-    scores: tuple[ClassifierScore, ClassifierScore, ClassifierScore] = (proof.built_in, proof.beside, proof.alone)
+    scores: tuple[ClassifierScore, ClassifierScore, ClassifierScore] = (proof.built_in, proof.together, proof.alone)
     one, two, three = scores
     return [
         ("accuracy", one.accuracy, two.accuracy, three.accuracy),
         *((f"recall of {name}", one.recall(name), two.recall(name), three.recall(name)) for name in HIGH_RISK),
-        ("hard negatives taken for high-risk", one.alarms, two.alarms, three.alarms),
+        ("hard negatives taken for high-risk", one.false_alarms, two.false_alarms, three.false_alarms),
         ("cost of mistakes", one.cost, two.cost, three.cost),
     ]
 
@@ -190,11 +190,11 @@ def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_conf
 
     def told(seen: ClassifierScore) -> dict[str, object]:
         return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
-                "alarms": seen.alarms, "cost": seen.cost}  # fmt: skip
+                "alarms": seen.false_alarms, "cost": seen.cost}  # fmt: skip
 
     return {
         "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
         "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
-        "beside": told(proof.beside), "alone": told(proof.alone), "on": not proof.why and is_configured,
-        "why": proof.why or ("" if is_configured else "[router.classifier] names another serve, or none"),
+        "beside": told(proof.together), "alone": told(proof.alone), "on": not proof.rejection and is_configured,
+        "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve, or none"),
     }  # fmt: skip

@@ -65,7 +65,7 @@ def compare(
     finally:
         _restored(place, before, json)
     result = models.compare_models(*sides)
-    compared = {one.name for one in result.classes} | set(result.alone)
+    compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
         kept = ", ".join(side.runs[0] for side in sides if side.runs)
         notes.append(
@@ -281,7 +281,13 @@ def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:
               "cost": None if side.cost is None else {"input": side.cost.input, "output": side.cost.output}}
         for key, side in (("a", found.a), ("b", found.b))
     }  # fmt: skip
-    return {**sides, "classes": classes, "alone": found.alone, "verdict": found.verdict, "notes": list(notes)}
+    return {
+        **sides,
+        "classes": classes,
+        "alone": found.unmatched_classes,
+        "verdict": found.verdict,
+        "notes": list(notes),
+    }
 
 
 def _rate(rate: Any) -> dict[str, Any]:
@@ -312,7 +318,14 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     shown.append(("memory", "", size(a.memory), size(b.memory), ""))
     shown.append(("cost per million", "", cost(a), cost(b), ""))
     terminal.table(("", "UNIT", a.name, b.name, "RATIO"), shown, right=(a.name, b.name, "RATIO"))
-    for note in (*notes, *([f"only one of them was measured at {', '.join(found.alone)}"] if found.alone else [])):
+    for note in (
+        *notes,
+        *(
+            [f"only one of them was measured at {', '.join(found.unmatched_classes)}"]
+            if found.unmatched_classes
+            else []
+        ),
+    ):
         terminal.note(note)
     terminal.say(f"\n{found.verdict}")
 

@@ -113,7 +113,7 @@ def _search(
 
     async def watched(length: int) -> StartedEngine:
         started = await start(length)
-        seen.append(started.told)
+        seen.append(started.report)
         return started
 
     def tell(trial: ContextTrial) -> None:
@@ -122,7 +122,7 @@ def _search(
 
     try:
         interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, tell))
-        outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
+        outcome = Outcome.PASSED if any(trial.is_working for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
         terminal.note(f"broken off after {len(trials)} candidates; they are kept")

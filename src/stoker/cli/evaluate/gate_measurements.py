@@ -28,7 +28,7 @@ _LOOKED_AT = 20
 class GateMeasurement:
     """One serve, one gate, and what the configuration says of both."""
 
-    found: RunningServe
+    running: RunningServe
     gate: Gate
     classes: tuple[str, ...]
     suites: Path | None
@@ -41,24 +41,24 @@ class GateMeasurement:
         """Parts of its identity that nobody knows."""
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
-        mark = self.found.subject.fingerprint
+        mark = self.running.subject.fingerprint
         return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
 
         return " ".join(
-            (command_for("gate", self.found.serve.name, self.found.place), "--gate", self.gate.name, *options)
+            (command_for("gate", self.running.serve.name, self.running.place), "--gate", self.gate.name, *options)
         )
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
         from stoker.measure.gate import measurements
 
-        settings = self.found.place.settings
+        settings = self.running.place.settings
         if settings is None:
             return {}
-        serves = {self.found.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
+        serves = {self.running.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
         used = measurements.classes_of(settings.router, serves)
         return measurements.proposals(self.gate, {name: why for name, why in used.items() if name in self.fixtures})
 
@@ -90,7 +90,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
     from stoker.measure.gate import judgement
     from stoker.measure.lock import hold_measurement_lock
 
-    found = judging.found
+    found = judging.running
     told: dict[Kind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
@@ -125,7 +125,7 @@ def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
 
     for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
-            command = command_for("eval benchmark", judging.found.serve.name, judging.found.place)
+            command = command_for("eval benchmark", judging.running.serve.name, judging.running.place)
             return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
     return ""
 
@@ -144,7 +144,7 @@ def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[st
         kind = measurements.kind_of(one, judging.classes).value
         run = next((run for run in runs if run.kind.value == kind), None)
         if kind == "context":
-            is_unknown = run is None and not _is_ours(judging.found)  # 1
+            is_unknown = run is None and not _is_ours(judging.running)  # 1
         elif run is None:
             is_unknown = False
         elif one.whole is not None:
@@ -177,12 +177,12 @@ def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[Kind, 
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
         return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
-    return told.get(kind) or _own_time("measure it again", kind, judging.found)
+    return told.get(kind) or _own_time("measure it again", kind, judging.running)
 
 
 def identity_note(judging: GateMeasurement) -> str:
     """What the unknown parts of an identity mean for the verdict."""
-    serve, parts = judging.found.serve.name, ", ".join(judging.unknown_identity)
+    serve, parts = judging.running.serve.name, ", ".join(judging.unknown_identity)
     if judging.unknown_ok:
         return (
             f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
@@ -226,7 +226,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     from stoker.measure.gate.measurements import kind_of
     from stoker.store.results import Results
 
-    found, gate = judging.found, judging.gate
+    found, gate = judging.running, judging.gate
     store = Results(found.state)
     for sentence in store.sync():
         terminal.note(f"stoker: {sentence}")
@@ -267,7 +267,7 @@ def _measured(kind: Kind, judging: GateMeasurement, runs: Sequence[Run], json: b
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept
 
-    found = judging.found
+    found = judging.running
     if kind.value == "canary":
         from stoker.measure.canary.questions import questions_for
 
@@ -315,6 +315,6 @@ def _suites(judging: GateMeasurement, json: bool) -> Run:
 
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
-    fixtures = whole_suites.fixtures_for(judging.found, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier_runs(judging.found)
-    return whole_suites.measure_suites(judging.found, fixtures, graded_in(earlier), json)
+    fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
+    earlier = whole_suites.earlier_runs(judging.running)
+    return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier), json)

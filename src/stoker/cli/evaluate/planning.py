@@ -104,11 +104,11 @@ def _written(
     own = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
 
     async def run() -> list[PlanOutput]:
-        talk = ModelClient(known.target)
+        client = ModelClient(known.target)
         try:
-            return await plan_report.write_plans(own, grading.fixture_asker(talk), known.serve.name)
+            return await plan_report.write_plans(own, grading.fixture_asker(client), known.serve.name)
         finally:
-            talk.close()
+            client.close()
 
     terminal.note(f"asking {known.serve.name} for its plans")
     found = asyncio.run(run())

@@ -157,22 +157,25 @@ def compare(
     matters = most_important(found.rows, first.kind)
     if json:
         rows = [
-            row._asdict() | {"is_apart": row.is_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
+            row._asdict()
+            | {"is_apart": row.spreads_are_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
             for row in found.rows
         ]
-        terminal.emit({"before": first.id, "after": second.id, "different": found.difference._asdict(), "rows": rows})
+        terminal.emit(
+            {"before": first.id, "after": second.id, "different": found.fingerprint_difference._asdict(), "rows": rows}
+        )
         return
     _side_by_side(first, second, found, found.rows if all_ else matters)
 
 
 def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
-    if found.difference.identity:
+    if found.fingerprint_difference.identity:
         terminal.note("these are two different models: no regression of one can be read from this")
-    for word, lines in zip(("identity", "not known", "execution"), found.difference, strict=True):
+    for word, lines in zip(("identity", "not known", "execution"), found.fingerprint_difference, strict=True):
         for line in lines:
             terminal.say(f"{word:<10} {line}")
-    if any(found.difference):
+    if any(found.fingerprint_difference):
         terminal.say()
     columns = ("NUMBER", "UNIT", "BEFORE", "AFTER", "DIFFERENCE", "RATIO", "SPREAD BEFORE", "SPREAD AFTER", "")
     terminal.table(columns, [_cells(row) for row in rows], right=columns[2:6])
@@ -190,7 +193,7 @@ def _cells(row: ComparedNumber) -> tuple[str, ...]:
         figures.UNKNOWN if row.ratio is None else f"{row.ratio:.2f}x",
         _spread(row.spread_before),
         _spread(row.spread_after),
-        "apart" if row.is_apart else "",
+        "apart" if row.spreads_are_apart else "",
     )
 
 

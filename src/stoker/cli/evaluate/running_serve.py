@@ -28,7 +28,7 @@ class RunningServe:
     """One serve of a running Stoker."""
 
     place: Place
-    now: ServeStatus
+    status: ServeStatus
     """As it was when it was found."""
     serve: Serve
     target: Target
@@ -42,7 +42,7 @@ class RunningServe:
     @property
     def lock(self) -> str:
         """What two measurements may not share."""
-        return self.now.slot or self.now.name
+        return self.status.slot or self.status.name
 
     def engine(self) -> str | None:
         """`process 812`; empty: none runs; None: nobody answers now."""

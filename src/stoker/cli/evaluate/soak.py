@@ -74,14 +74,14 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         terminal.note(f"stoker: {error.message}; until then, what it says now is what it is held against")
 
         async def recorded() -> canary.Baseline:
-            talk = ModelClient(found.target)
+            client = ModelClient(found.target)
             try:
-                return await canary.record_baseline(canary.CanaryClient(talk), chosen, digest(chosen))
+                return await canary.record_baseline(canary.CanaryClient(client), chosen, digest(chosen))
             finally:
-                talk.close()
+                client.close()
 
         kept = interruptible.run_interruptible(recorded())
-    if any(one.seen.failure for one in kept.kept):
+    if any(one.reply.failure for one in kept.replies):
         raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
     began = time.time()
     run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
@@ -113,7 +113,7 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
 class _Work:
     """What a cycle does to the model."""
 
-    def __init__(self, found: RunningServe, record: SoakRecord, talk: ModelClient) -> None:
+    def __init__(self, found: RunningServe, record: SoakRecord, client: ModelClient) -> None:
         import msgspec
 
         from stoker.measure.canary.canary import Baseline, CanaryClient
@@ -124,8 +124,8 @@ class _Work:
         self._chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         self._baseline = msgspec.json.decode(record.baseline, type=Baseline)
         self._same = record.same_execution
-        self._asker = CanaryClient(talk)
-        self._decoding = DecodeCheck(talk, record.concurrency, record.tokens)
+        self._asker = CanaryClient(client)
+        self._decoding = DecodeCheck(client, record.concurrency, record.tokens)
 
     async def canary(self) -> tuple[int, list[Anomaly]]:
         import asyncio
@@ -134,8 +134,8 @@ class _Work:
 
         checked = await canary.run_canary(self._asker, self._chosen, self._baseline, self._same, time.time)
         mismatched = {anomaly.name for anomaly in checked.anomalies}
-        await asyncio.to_thread(feed_drift, self._found, [reply.name in mismatched for reply in checked.seen])
-        return len(checked.seen), checked.anomalies
+        await asyncio.to_thread(feed_drift, self._found, [reply.name in mismatched for reply in checked.replies])
+        return len(checked.replies), checked.anomalies
 
     async def decode(self) -> DecodeResult:
         return await self._decoding.run()
@@ -158,12 +158,12 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
     from stoker.measure.soak.soak import Soak, SystemSoakClock
 
     async def work() -> None:
-        talk = ModelClient(found.target)
+        client = ModelClient(found.target)
         tell = terminal.note if quiet else terminal.say
         try:
-            await Soak(record, _Work(found, record, talk), SystemSoakClock(), _writer(path), tell).run()
+            await Soak(record, _Work(found, record, client), SystemSoakClock(), _writer(path), tell).run()
         finally:
-            talk.close()
+            client.close()
 
     try:
         interruptible.run_interruptible(work())

@@ -171,7 +171,7 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     before = run.setting("clients")
     if isinstance(before, int):
         return before
-    return min(_MOST_CLIENTS, max(int(row.variant.get("parallel", serve.parallel)) for row in rows))
+    return min(_MOST_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
 
 
 def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
@@ -185,7 +185,7 @@ def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Pat
     run.numbers = {} if leader is None else dict(leader.numbers)
     run.numbers |= {"variants": len(rows), "variants.failed": sum(row.outcome == "failed" for row in rows)}
     run.settings |= result_file.raws(
-        {"goal": goal.value, "best": None if leader is None else leader.variant, "clients": load.clients,
+        {"goal": goal.value, "best": None if leader is None else leader.settings, "clients": load.clients,
          "seconds": load.seconds, "limit": load.limit}
     )  # fmt: skip
     run.seconds = round(time.time() - run.at, 3)
@@ -195,7 +195,7 @@ def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Pat
 
 def _list(rows: list[Variant], json: bool) -> None:
     if json:
-        terminal.emit([row.variant for row in rows])
+        terminal.emit([row.settings for row in rows])
         return
     for row in rows:
         terminal.say(row.name)
@@ -211,7 +211,7 @@ def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     leader, aim = sweep.best_variant(rows, goal), sweep.GOAL_FIGURES[goal]
     if json:
         document = {"id": run.id, "serve": run.subject.serve, "goal": goal.value, "outcome": run.outcome.value,
-                    "best": None if leader is None else leader.variant, "rows": msgspec.to_builtins(rows)}  # fmt: skip
+                    "best": None if leader is None else leader.settings, "rows": msgspec.to_builtins(rows)}  # fmt: skip
         terminal.emit(document)
         return
     columns = ("VARIANT", "OUTCOME", "OUT TOK/S", "TTFT P50", "TOK/S EACH", "START", "SEEN")
@@ -228,7 +228,7 @@ def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     if leader is None:
         terminal.say("\nno variant could be measured")
     else:
-        terminal.say(f"\nbest by {goal.value} ({aim.words}): {leader.name}")
+        terminal.say(f"\nbest by {goal.value} ({aim.description}): {leader.name}")
 
 
 def _seconds(row: Variant) -> str:

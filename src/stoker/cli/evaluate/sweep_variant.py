@@ -44,7 +44,7 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
     5. it answers wrongly  6. requests fail  7. measured
     """
     began = time.monotonic()
-    variant = apply_variant(serve, row.variant)
+    variant = apply_variant(serve, row.settings)
     if missing := unsupported(variant) or problems(variant):  # 1
         _fail(row, VariantFailure.UNSUPPORTED, "; ".join(missing), "leave this value out", began)
         return

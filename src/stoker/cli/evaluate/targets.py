@@ -86,7 +86,7 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
 
     Raises UsageError: the front door does not answer, or lists no such model.
     """
-    now = known.now
+    now = known.status
     target = replace(known.target, served_name=asked or now.name)
     engine = replace(target, base_path=f"/upstream/{now.name}", served_name=now.served_name)
     servers = [MeasuredEndpoint("front-door", target, engine)]

@@ -83,11 +83,13 @@ def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Seque
         bar.show(f"{known.serve.name}: {step.graded.task_class}", left.share, left.seconds)
 
     async def run() -> None:
-        talk = ModelClient(known.target)
+        client = ModelClient(known.target)
         try:
-            await grading.grade_fixtures(fixtures, grading.fixture_asker(talk), done, tell, test=whole_suites.NeverOver)
+            await grading.grade_fixtures(
+                fixtures, grading.fixture_asker(client), done, tell, test=whole_suites.NeverOver
+            )
         finally:
-            talk.close()
+            client.close()
 
     with ProgressLine(quiet, "at most") as bar:
         try:

@@ -14,12 +14,11 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.fleet.drivers import process_group
-from stoker.fleet.memory.device import Accounting, chosen
+from stoker.fleet.memory.device import Accounting, DeviceProbe, chosen
 from stoker.fleet.memory.freed import Snapshot, snapshot, wait_until_free
 from stoker.fleet.memory.host import host_memory, process_memory
 from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledger, would_fit
 from stoker.fleet.memory.measure import MemoryMeasurement, measure
-from stoker.fleet.memory.probe import Machine
 
 FREE_WITHIN = 10.0
 """Seconds that the memory of what was stopped has to come back; then the next start is tried all the same."""
@@ -29,7 +28,7 @@ class MemoryMeter:
     """`slot_of(name)` is a slot as configured now; None: there is none of that name."""
 
     def __init__(
-        self, probe: Machine, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
+        self, probe: DeviceProbe, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
     ) -> None:
         self._probe = probe
         self._clock = clock

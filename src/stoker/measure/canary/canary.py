@@ -57,7 +57,7 @@ class CanaryReply(msgspec.Struct):
 class BaselineReply(msgspec.Struct):
     """What a baseline knows of one question."""
 
-    seen: CanaryReply
+    reply: CanaryReply = msgspec.field(name="seen")
     agreement: float = 1.0
     """The least, of its own repeats with the first: 1.0 is always the same."""
     shift: float = 0.0
@@ -69,15 +69,15 @@ class Baseline(msgspec.Struct):
 
     digest: str
     """Of the questions."""
-    kept: list[BaselineReply] = []
+    replies: list[BaselineReply] = msgspec.field(default_factory=list, name="kept")
 
-    def of(self, name: str) -> BaselineReply | None:
-        return next((kept for kept in self.kept if kept.seen.name == name), None)
+    def reply_to(self, name: str) -> BaselineReply | None:
+        return next((kept for kept in self.replies if kept.reply.name == name), None)
 
 
 class Mismatch(NamedTuple):
     name: str
-    why: str
+    reason: str
     """One sentence."""
 
 
@@ -85,7 +85,7 @@ class Anomaly(msgspec.Struct):
     """A mismatch and what its repeats said. Never dropped, however it ended."""
 
     name: str
-    why: str
+    reason: str = msgspec.field(name="why")
     reruns: list[bool] = []
     """True: this one mismatched, too."""
     stress: list[bool] = []
@@ -93,14 +93,14 @@ class Anomaly(msgspec.Struct):
     """Unix time."""
 
     @property
-    def stays(self) -> bool:
+    def is_persistent(self) -> bool:
         """k of n: more than one of three at once, or more than one of the many after."""
         return sum(self.reruns) > MOST_RERUNS or sum(self.stress) > MOST_STRESS
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         counts = f"{sum(self.reruns)} of {len(self.reruns)} repeats and {sum(self.stress)} of {len(self.stress)} more"
-        return f"{self.why}; {counts} differed: {'it stays' if self.stays else 'it happened once'}"
+        return f"{self.reason}; {counts} differed: {'it stays' if self.is_persistent else 'it happened once'}"
 
 
 # -- asking --------------------------------------------------------------------------------------------------------
@@ -109,29 +109,29 @@ class Anomaly(msgspec.Struct):
 class CanaryClient:
     """Asks one model the questions of a set."""
 
-    def __init__(self, talk: ModelClient) -> None:
-        self._talk = talk
+    def __init__(self, client: ModelClient) -> None:
+        self._talk = client
         self._has_logprobs = True
 
     async def ask(self, question: CanaryQuestion) -> CanaryReply:
         """Never raises but on cancel: what goes wrong is `failure`."""
         fixed = {"temperature": 0, "seed": SEED, "stream": False, **question.document}
         more = {"logprobs": True, "top_logprobs": 5} if self._has_logprobs else {}
-        heard = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
-        if heard.timed.failure == "http_400" and more:
+        reply = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
+        if reply.timing.failure == "http_400" and more:
             self._has_logprobs = False
-            heard = await self._talk.ask(fixed, timeout=_TIMEOUT)
-        return canary_reply(question, heard)
+            reply = await self._talk.ask(fixed, timeout=_TIMEOUT)
+        return canary_reply(question, reply)
 
 
-def canary_reply(question: CanaryQuestion, heard: ModelReply) -> CanaryReply:
+def canary_reply(question: CanaryQuestion, replies: ModelReply) -> CanaryReply:
     """What is kept of a reply."""
-    if not heard.timed.is_ok:
-        return CanaryReply(question.name, failure=heard.timed.failure)
-    calls = [f"{call.name} {_canonical(call.arguments)}" for call in heard.calls]
-    said = "\n".join(part for part in (heard.thinking, heard.text, *calls) if part)
+    if not replies.timing.is_ok:
+        return CanaryReply(question.name, failure=replies.timing.failure)
+    calls = [f"{call.name} {_canonical(call.arguments)}" for call in replies.calls]
+    said = "\n".join(part for part in (replies.thinking, replies.text, *calls) if part)
     right = all(word in said.lower() for word in question.must) if question.must else None
-    return CanaryReply(question.name, "", heard.timed.tokens.input, _digests(said), _first(heard.body), right)
+    return CanaryReply(question.name, "", replies.timing.tokens.input, _digests(said), _first(replies.body), right)
 
 
 def _canonical(arguments: str) -> str:
@@ -194,7 +194,7 @@ def baseline_reply(repeats: Sequence[CanaryReply]) -> BaselineReply:
 def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -> Mismatch | None:
     """1. no answer  2. other prompt tokens  3. the first token was chosen otherwise  4. as much alike as the baseline's
     own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
-    before = kept.seen
+    before = kept.reply
     if now.failure:  # 1
         return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
@@ -258,7 +258,7 @@ async def record_baseline(
     found = Baseline(digest)
     for question in chosen:
         repeats = [await asker.ask(question) for _ in range(REPEATS)]
-        found.kept.append(baseline_reply(repeats))
+        found.replies.append(baseline_reply(repeats))
         tell(question.name)
     return found
 
@@ -267,7 +267,7 @@ async def repeat_mismatch(
     mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS
 ) -> Anomaly:
     """Repeat what mismatched, at once and then many times. `again`: whether it mismatches now, too."""
-    anomaly = Anomaly(mismatch.name, mismatch.why, at=at)
+    anomaly = Anomaly(mismatch.name, mismatch.reason, at=at)
     for _ in range(RERUNS):
         anomaly.reruns.append(await again())
     if sum(anomaly.reruns) <= MOST_RERUNS:  # otherwise it is settled
@@ -279,12 +279,12 @@ async def repeat_mismatch(
 class CanaryResult(NamedTuple):
     """One pass over the set."""
 
-    seen: list[CanaryReply]
+    replies: list[CanaryReply]
     anomalies: list[Anomaly]
 
     @property
     def outcome(self) -> Outcome:
-        return Outcome.FAILED if any(anomaly.stays for anomaly in self.anomalies) else Outcome.PASSED
+        return Outcome.FAILED if any(anomaly.is_persistent for anomaly in self.anomalies) else Outcome.PASSED
 
 
 async def run_canary(
@@ -299,7 +299,7 @@ async def run_canary(
     """Ask everything once, and what mismatches again and again."""
     replies, anomalies = [], []
     for question in chosen:
-        kept = baseline.of(question.name)
+        kept = baseline.reply_to(question.name)
         reply = await asker.ask(question)
         replies.append(reply)
         mismatch = find_mismatch(kept, reply, same_execution) if kept is not None else None
@@ -321,9 +321,9 @@ def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
     """One per question."""
     told = {anomaly.name: anomaly for anomaly in checked.anomalies}
     found = []
-    for reply in checked.seen:
-        kept = baseline.of(reply.name)
-        numbers = _numbers(kept.seen, reply) if kept is not None else {}
+    for reply in checked.replies:
+        kept = baseline.reply_to(reply.name)
+        numbers = _numbers(kept.reply, reply) if kept is not None else {}
         anomaly = told.get(reply.name)
         if anomaly is None:
             found.append(Finding(reply.name, Outcome.PASSED, f"as before: {word_count(reply)}", numbers=numbers))
@@ -335,13 +335,13 @@ def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
 def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | int | None] | None = None) -> Finding:
     numbers = dict(numbers or {}) | {"reruns": len(anomaly.reruns), "stress": len(anomaly.stress)}
     numbers["repeats_differing"] = sum(anomaly.reruns) + sum(anomaly.stress)
-    if not anomaly.stays:
-        return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.told}", numbers=numbers)
+    if not anomaly.is_persistent:
+        return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.summary}", numbers=numbers)
     cause = "the model, its template, its sampling or the engine changed; or the engine computes wrongly"
     fix = "`stoker results compare BASELINE THIS` names what changed; put it back, or record a new baseline"
-    if anomaly.why.startswith(_SILENT):
+    if anomaly.reason.startswith(_SILENT):
         cause, fix = "the serve did not answer", "see whether it runs, and what it said: stoker serves logs SERVE"
-    return Finding(name, Outcome.FAILED, anomaly.told, cause, fix, numbers)
+    return Finding(name, Outcome.FAILED, anomaly.summary, cause, fix, numbers)
 
 
 def _numbers(before: CanaryReply, now: CanaryReply) -> dict[str, float | int | None]:
@@ -358,12 +358,12 @@ def word_count(reply: CanaryReply) -> str:
 
 def numbers(checked: CanaryResult, baseline: Baseline) -> dict[str, float | int | None]:
     """Of the whole set."""
-    pairs = [(kept.seen, reply) for reply in checked.seen if (kept := baseline.of(reply.name)) is not None]
+    pairs = [(kept.reply, reply) for reply in checked.replies if (kept := baseline.reply_to(reply.name)) is not None]
     alike = [agreement(before, now) for before, now in pairs]
     shifts = [moved for before, now in pairs if (moved := shift(before, now)) is not None]
     return {
-        "canary.passed": len(checked.seen) - sum(anomaly.stays for anomaly in checked.anomalies),
-        "canary.n": len(checked.seen),
+        "canary.passed": len(checked.replies) - sum(anomaly.is_persistent for anomaly in checked.anomalies),
+        "canary.n": len(checked.replies),
         "anomalies": len(checked.anomalies),
         "agreement": round(sum(alike) / len(alike), 4) if alike else None,
         "agreement_low": round(min(alike), 4) if alike else None,

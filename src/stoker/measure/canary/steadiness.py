@@ -28,10 +28,10 @@ class SteadinessCheck:
         self._questions = tuple(questions)
         self._first: list[str] | None = None
 
-    async def check(self, talk: ModelClient) -> Finding:
+    async def check(self, client: ModelClient) -> Finding:
         """1. the first time: kept  2. as the first time: passed  3. another answer, or none: repeated, then decided"""
-        answers = [await self._ask(talk, question) for question in self._questions]
-        failed = [answer.timed.failure for answer in answers if not answer.timed.is_ok]
+        answers = [await self._ask(client, question) for question in self._questions]
+        failed = [answer.timing.failure for answer in answers if not answer.timing.is_ok]
         texts = [_said(answer) for answer in answers]
         if self._first is None:
             if failed:
@@ -41,25 +41,25 @@ class SteadinessCheck:
         odd = [at for at, (text, first) in enumerate(zip(texts, self._first, strict=True)) if text != first]
         if not odd:
             return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
-        return await self._repeat(talk, odd[0])  # 3
+        return await self._repeat(client, odd[0])  # 3
 
-    async def _repeat(self, talk: ModelClient, at: int) -> Finding:
+    async def _repeat(self, client: ModelClient, at: int) -> Finding:
         assert self._first is not None
-        again = [await self._ask(talk, self._questions[at]) for _ in range(REPEATS)]
+        again = [await self._ask(client, self._questions[at]) for _ in range(REPEATS)]
         differing = sum(_said(answer) != self._first[at] for answer in again)
-        failures = [answer.timed.failure for answer in again if not answer.timed.is_ok]
+        failures = [answer.timing.failure for answer in again if not answer.timing.is_ok]
         what = f"question {at + 1} was answered otherwise, and {differing} of {REPEATS} repeats too"
         what += f" ({failures[0]})" if failures else ""
         outcome = Outcome.FAILED if differing >= MOST else Outcome.PASSED
         return Finding("canary", outcome, what, numbers={"differing": differing + 1, "n": REPEATS + 1})
 
-    async def _ask(self, talk: ModelClient, question: str) -> ModelReply:
+    async def _ask(self, client: ModelClient, question: str) -> ModelReply:
         turns = [{"role": "user", "content": question}]
-        limit = "max_output_tokens" if talk.dialect is Dialect.RESPONSES else "max_tokens"
-        content = {"input": turns} if talk.dialect is Dialect.RESPONSES else {"messages": turns}
-        return await talk.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
+        limit = "max_output_tokens" if client.dialect is Dialect.RESPONSES else "max_tokens"
+        content = {"input": turns} if client.dialect is Dialect.RESPONSES else {"messages": turns}
+        return await client.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
 
 
 def _said(answer: ModelReply) -> str:
     """Never the same as any text where nothing was said."""
-    return answer.text + answer.thinking if answer.timed.is_ok else f"\0{answer.timed.failure}"
+    return answer.text + answer.thinking if answer.timing.is_ok else f"\0{answer.timing.failure}"

@@ -41,10 +41,10 @@ class ClassifierScore(NamedTuple):
 
     total: int
     labels: Counter[str]
-    taken: Counter[str]
+    predicted: Counter[str]
     right: Counter[str]
     mistakes: Counter[tuple[str, str]]
-    alarms: int
+    false_alarms: int
 
     @property
     def accuracy(self) -> float:
@@ -58,7 +58,7 @@ class ClassifierScore(NamedTuple):
         return self.right[name] / self.labels[name] if self.labels[name] else None
 
     def precision(self, name: str) -> float | None:
-        return self.right[name] / self.taken[name] if self.taken[name] else None
+        return self.right[name] / self.predicted[name] if self.predicted[name] else None
 
 
 def mistake_cost(label: str, taken: str) -> int:
@@ -103,14 +103,14 @@ def why_not_better(built_in: ClassifierScore, other: ClassifierScore) -> str:
     1. its mistakes have to cost less  2. of no high-risk class it may find less  3. it may take no more hard negatives
     for high-risk
     """
-    if other.cost >= built_in.cost:
-        return f"its mistakes cost {other.cost}, and without it they cost {built_in.cost}"  # 1
+    if other.cost >= built_in.cost:  # 1
+        return f"its mistakes cost {other.cost}; without it they cost {built_in.cost}"
     for name in HIGH_RISK:
         found, before = other.right[name], built_in.right[name]
-        if found < before:
-            return f"it finds {found} of {other.labels[name]} {name}, and without it {before} are found"  # 2
-    if other.alarms > built_in.alarms:
-        return f"it takes {other.alarms} hard negatives for high-risk, and without it {built_in.alarms} are"  # 3
+        if found < before:  # 2
+            return f"it finds {found} of {other.labels[name]} {name}; without it {before} are found"
+    if other.false_alarms > built_in.false_alarms:  # 3
+        return f"it takes {other.false_alarms} hard negatives for high-risk; without it {built_in.false_alarms} are"
     return ""
 
 

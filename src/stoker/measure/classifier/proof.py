@@ -42,8 +42,8 @@ class ClassifierAnswer(msgspec.Struct, frozen=True):
 class ClassifierAnswers(NamedTuple):
     """`head`: None where there is none, or none that is of this wording."""
 
-    head: AnswersHeader | None = None
-    said: Mapping[str, ClassifierAnswer] = {}
+    header: AnswersHeader | None = None
+    answers: Mapping[str, ClassifierAnswer] = {}
     """By digest of the prompt."""
 
 
@@ -51,14 +51,14 @@ class ClassifierProof(NamedTuple):
     """`why`: it may not be on; empty: it may."""
 
     built_in: ClassifierScore
-    beside: ClassifierScore
+    together: ClassifierScore
     """Of both, as they decide together."""
     alone: ClassifierScore
     asked: int
     """Prompts that were put to it, of `total`."""
     unclear: int
     late: int
-    why: str
+    rejection: str
 
     @property
     def total(self) -> int:
@@ -113,19 +113,19 @@ def prove(
     what both decide is better than the built-in classifier alone.
     """
     rows, tasks = held_out() if rows is None else rows, built_in_tasks() if tasks is None else tasks
-    heard = [said.get(row.digest) for row in rows]
-    words = ["" if one is None or one.seconds > settings.timeout else one.word for one in heard]
+    replies = [said.get(row.digest) for row in rows]
+    words = ["" if one is None or one.seconds > settings.timeout else one.word for one in replies]
     both = [_both(task, word, settings, high_risk) for task, word in zip(tasks, words, strict=True)]
     alone = [word or task for task, word in zip((task.name for task in tasks), words, strict=True)]
-    asked = sum(one is not None for one in heard)
+    asked = sum(one is not None for one in replies)
     ours, theirs = _score(rows, [task.name for task in tasks]), _score(rows, both)
     return ClassifierProof(
         ours,
         theirs,
         _score(rows, alone),
         asked,
-        sum(one is not None and not one.word for one in heard),
-        sum(one is not None and one.seconds > settings.timeout for one in heard),
+        sum(one is not None and not one.word for one in replies),
+        sum(one is not None and one.seconds > settings.timeout for one in replies),
         why_not_better(ours, theirs) if asked == len(rows) else "it was not measured" if not asked else
         f"it was measured with {asked} of {len(rows)} prompts",
     )  # fmt: skip

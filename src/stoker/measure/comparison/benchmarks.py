@@ -62,7 +62,7 @@ class BenchmarkComparison(NamedTuple):
     rows: list[ComparedFigure]
     cautions: list[str]
     """What makes the two hard to compare, a sentence each."""
-    alone: list[str]
+    unmatched_steps: list[str]
     """Steps that only one of them has."""
 
 

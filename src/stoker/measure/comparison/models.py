@@ -85,7 +85,7 @@ class ModelComparison(NamedTuple):
     a: ComparedModel
     b: ComparedModel
     classes: list[ClassComparison]
-    alone: list[str]
+    unmatched_classes: list[str]
     """Classes that only one of the two was measured at."""
     verdict: str
 

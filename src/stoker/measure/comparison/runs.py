@@ -58,14 +58,14 @@ class ComparedNumber(NamedTuple):
         return self.after / self.before if self.before and self.after is not None else None
 
     @property
-    def is_apart(self) -> bool:
+    def spreads_are_apart(self) -> bool:
         """Whether the spreads do not even touch: what is between them is more than chance."""
         first, second = self.spread_before, self.spread_after
         return first is not None and second is not None and (first.high < second.low or second.high < first.low)
 
 
 class RunComparison(NamedTuple):
-    difference: FingerprintDifference
+    fingerprint_difference: FingerprintDifference
     rows: list[ComparedNumber]
 
 
@@ -89,7 +89,7 @@ def most_important(rows: Sequence[ComparedNumber], kind: Kind) -> list[ComparedN
         return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
 
     def weight(row: ComparedNumber) -> tuple[bool, bool, float]:
-        return not row.is_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
+        return not row.spreads_are_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
 
     return sorted(known, key=weight)[:MOST]
 

@@ -42,7 +42,7 @@ class MeasuredStep:
     repeats: list[StepRequests] = field(default_factory=list)
 
     def samples(self, now: float) -> list[StepSample]:
-        return [heard.sample(now) for heard in self.repeats]
+        return [reply.sample(now) for reply in self.repeats]
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Benchmark:
         watch: BenchmarkObserver | None = None,
         time: LoadClock | None = None,
     ) -> None:  # fmt: skip
-        self.servers, self.wanted, self.plan = servers, wanted, plan
+        self.servers, self.options, self.plan = servers, wanted, plan
         self.prompt_tokens, self.output_tokens = size
         self.watch = watch or BenchmarkObserver()
         self.time = time or LoadClock()
@@ -70,7 +70,7 @@ class Benchmark:
         self.cold: dict[str, RequestTiming] = {}
         """The first request of all, by route."""
         self.stops: dict[PromptSharing, LadderStop] = {}
-        self.again: MeasuredStep | None = None
+        self.first_rung_again: MeasuredStep | None = None
         """The first rung, once more at the end."""
         self.prompt: BenchmarkPrompt | None = None
         self.counted_by = ""
@@ -86,7 +86,7 @@ class Benchmark:
 
     @property
     def slo(self) -> Objectives | None:
-        wanted = self.wanted
+        wanted = self.options
         return None if wanted.slo_ttft is wanted.slo_tpot is None else Objectives(wanted.slo_ttft, wanted.slo_tpot)
 
     def rungs(self, mode: PromptSharing) -> list[Rung]:
@@ -111,11 +111,11 @@ class Benchmark:
             for step in self.plan.steps:
                 await self._step(step)
             if self.plan.climbs:
-                for mode in self.wanted.modes:
+                for mode in self.options.modes:
                     await self._climb(mode)
         finally:
-            for talk in self._talks.values():
-                talk.close()
+            for client in self._talks.values():
+                client.close()
 
     # -- the parts ---------------------------------------------------------------------------------------------------
 
@@ -141,22 +141,22 @@ class Benchmark:
     async def _first(self, server: MeasuredEndpoint) -> RequestTiming:
         self._salt += 1
         text = self._text(-self._salt, PromptSharing.WARM)
-        heard = await self._talks[server.route].ask(self._document(text, self.output_tokens))
-        return heard.timed
+        reply = await self._talks[server.route].ask(self._document(text, self.output_tokens))
+        return reply.timing
 
     async def _climb(self, mode: PromptSharing) -> None:
         first: BenchmarkStep | None = None
         while isinstance(clients := next_clients(self.rungs(mode), self.plan.top), int):
-            step = clients_step(self.wanted, clients, self.prompt_tokens, self.output_tokens, mode)
+            step = clients_step(self.options, clients, self.prompt_tokens, self.output_tokens, mode)
             first = first or step
             await self._step(step)
         self.stops[mode] = clients
         if self.plan.rates_by_knee:
             for rate in open_rates(self.rungs(mode)):
-                await self._step(rate_step(self.wanted, rate, self.prompt_tokens, self.output_tokens, mode))
-        if first is not None and self.again is None and len(self.rungs(mode)) > 1:
-            self.again = MeasuredStep(first, self.servers[0].route)
-            await self._repeat(self.again, 0)
+                await self._step(rate_step(self.options, rate, self.prompt_tokens, self.output_tokens, mode))
+        if first is not None and self.first_rung_again is None and len(self.rungs(mode)) > 1:
+            self.first_rung_again = MeasuredStep(first, self.servers[0].route)
+            await self._repeat(self.first_rung_again, 0)
 
     async def _step(self, step: BenchmarkStep) -> None:
         """All repeats, the routes taking turns."""
@@ -167,8 +167,8 @@ class Benchmark:
                 await self._repeat(row, repeat)
 
     async def _repeat(self, row: MeasuredStep, repeat: int) -> None:
-        step, heard = row.step, StepRequests()
-        row.repeats.append(heard)
+        step, sent = row.step, StepRequests()
+        row.repeats.append(sent)
         begun = self.time.now()
         expected = self._expected(step)
         over = f" over {row.route}" if len(self.servers) > 1 else ""
@@ -184,14 +184,14 @@ class Benchmark:
         self._salt += 1  # no two repeats send the same prompts, over no route: a cache would answer the second one
         ask = self._asking(step, row.route, self._salt)
         if step.trace:
-            await run_open_loop(ask, arrivals(step.trace, self.wanted.speed), heard, self.time, show)
+            await run_open_loop(ask, arrivals(step.trace, self.options.speed), sent, self.time, show)
         elif step.rate is not None:
             for number in range(step.warm_up):
-                heard.warm.append(await ask(-1 - number, None))
+                sent.warm.append(await ask(-1 - number, None))
             offsets = poisson_arrivals(step.rate, step.length.seconds, seed=repeat, least=step.length.requests)
-            await run_open_loop(ask, offsets, heard, self.time, show)
+            await run_open_loop(ask, offsets, sent, self.time, show)
         else:
-            await run_closed_loop(ask, step.clients, step.warm_up, step.length, heard, self.time, show)
+            await run_closed_loop(ask, step.clients, step.warm_up, step.length, sent, self.time, show)
         took = self.time.now() - begun
         self._done += took
         self._ahead = max(0.0, self._ahead - expected)
@@ -199,7 +199,7 @@ class Benchmark:
     # -- one request -------------------------------------------------------------------------------------------------
 
     def _asking(self, step: BenchmarkStep, route: str, salt: int) -> SendRequest:
-        talk = self._talks[route]
+        client = self._talks[route]
 
         async def ask(number: int, moment: float | None) -> RequestTiming:
             seed = salt * 1_000_003 + number
@@ -209,7 +209,7 @@ class Benchmark:
                 document = self._document(text, max(1, line.output_length))
             else:
                 document = self._document(self._text(seed, step.mode), step.output)
-            return (await talk.ask(document, scheduled=moment)).timed
+            return (await client.ask(document, scheduled=moment)).timing
 
         return ask
 
@@ -228,7 +228,7 @@ class Benchmark:
 
     def _expected(self, step: BenchmarkStep) -> float:
         if step.trace:
-            return arrivals(step.trace, self.wanted.speed)[-1] + 2.0
+            return arrivals(step.trace, self.options.speed)[-1] + 2.0
         return step.length.seconds * 1.2 + 2.0
 
     def _guess(self) -> float:
@@ -237,5 +237,5 @@ class Benchmark:
         known = sum(self._expected(step) for step in plan.steps) * each
         if not plan.climbs:
             return known
-        step = clients_step(self.wanted, 1, self.prompt_tokens, self.output_tokens, PromptSharing.WARM)
-        return known + self._expected(step) * each * (5 + 3 * plan.rates_by_knee) * len(self.wanted.modes)
+        step = clients_step(self.options, 1, self.prompt_tokens, self.output_tokens, PromptSharing.WARM)
+        return known + self._expected(step) * each * (5 + 3 * plan.rates_by_knee) * len(self.options.modes)

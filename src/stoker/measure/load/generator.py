@@ -63,29 +63,29 @@ class StepRequests:
 
 
 async def run_closed_loop(
-    ask: SendRequest, clients: int, warm_up: int, length: StepLength, heard: StepRequests, at: LoadClock = REAL_CLOCK,
+    ask: SendRequest, clients: int, warm_up: int, length: StepLength, sent: StepRequests, at: LoadClock = REAL_CLOCK,
     on_request: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """`clients` at once, each sending its next request when its last has ended. On cancel all connections close."""
     warming, serial = iter(range(warm_up)), count(warm_up)
-    await _side_by_side(clients, lambda: _warm(ask, warming, heard))
+    await _side_by_side(clients, lambda: _warm(ask, warming, sent))
     started = failed = 0
-    heard.begin = at.now()
+    sent.begin = at.now()
 
     def may_start() -> bool:
-        if heard.stopped is None:
-            is_long = at.now() - (heard.begin or 0.0) >= length.seconds and started >= length.requests
-            heard.has_given_up = failed >= HOPELESS + 2 * clients
-            if is_long or heard.has_given_up or started == length.most:
-                heard.stopped = at.now()
-        return heard.stopped is None
+        if sent.stopped is None:
+            is_long = at.now() - (sent.begin or 0.0) >= length.seconds and started >= length.requests
+            sent.has_given_up = failed >= HOPELESS + 2 * clients
+            if is_long or sent.has_given_up or started == length.most:
+                sent.stopped = at.now()
+        return sent.stopped is None
 
     async def client() -> None:
         nonlocal started, failed
         while may_start():
             started += 1
             timed = await ask(next(serial), None)
-            heard.requests.append(timed)
+            sent.requests.append(timed)
             failed = 0 if timed.is_ok else failed + 1
             on_request()
 
@@ -95,16 +95,16 @@ async def run_closed_loop(
 async def run_open_loop(
     ask: SendRequest,
     arrivals: Sequence[float],
-    heard: StepRequests,
+    sent: StepRequests,
     at: LoadClock = REAL_CLOCK,
     on_request: Callable[[], None] = lambda: None,
 ) -> None:
     """Request N at `arrivals[N]` seconds from now, however many are under way. Times of a request count from when it
     should have been sent, so that a client that comes too late hides nothing."""
-    heard.begin = begin = at.now()
+    sent.begin = begin = at.now()
 
     async def one(number: int, moment: float) -> None:
-        heard.requests.append(await ask(number, moment))
+        sent.requests.append(await ask(number, moment))
         on_request()
 
     async with asyncio.TaskGroup() as group:
@@ -112,7 +112,7 @@ async def run_open_loop(
             while (left := begin + offset - at.now()) > 0:
                 await at.sleep(left)
             group.create_task(one(number, begin + offset))
-        heard.stopped = at.now()
+        sent.stopped = at.now()
 
 
 def poisson_arrivals(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[float]:
@@ -132,9 +132,9 @@ def is_punctual(requests: Sequence[RequestTiming], rate: float) -> bool:
     return lag is None or lag <= MOST_LAG / rate
 
 
-async def _warm(ask: SendRequest, numbers: Iterator[int], heard: StepRequests) -> None:
+async def _warm(ask: SendRequest, numbers: Iterator[int], sent: StepRequests) -> None:
     for number in numbers:
-        heard.warm.append(await ask(number, None))
+        sent.warm.append(await ask(number, None))
 
 
 async def _side_by_side(clients: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -50,7 +50,7 @@ class Rung(NamedTuple):
     """Memory is short."""
 
     @property
-    def yields(self) -> float:
+    def output(self) -> float:
         return self.rate if self.rate is not None else self.requests or 0.0
 
 
@@ -77,7 +77,7 @@ def knee(rungs: Sequence[Rung]) -> Rung | None:
     sound = [one for one in rungs if one.failed <= MOST_FAILED and (one.good is None or one.good >= LEAST_GOOD)]
     found = None
     for one in sound:
-        if found is None or one.yields >= found.yields * (1 + RISE):
+        if found is None or one.output >= found.output * (1 + RISE):
             found = one
     return found
 
@@ -90,7 +90,7 @@ def open_rates(rungs: Sequence[Rung]) -> list[float]:
 
 def drift(first: Rung, again: Rung) -> float | None:
     """By how much the first rung changed when it was run again at the end; None: nothing to compare."""
-    return again.yields / first.yields - 1 if first.yields else None
+    return again.output / first.output - 1 if first.output else None
 
 
 def has_drifted(first: Rung, again: Rung) -> bool:
@@ -101,4 +101,4 @@ def has_drifted(first: Rung, again: Rung) -> bool:
 def _rises(rungs: Sequence[Rung], place: int) -> bool:
     """Whether this rung brought 5 % more than the one before."""
     at = len(rungs) + place
-    return rungs[at].yields >= rungs[at - 1].yields * (1 + RISE)
+    return rungs[at].output >= rungs[at - 1].output * (1 + RISE)

@@ -40,7 +40,7 @@ def run_of_route(
 ) -> Run:  # fmt: skip
     """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
     rows = [one for one in bench.measured if one.route == route and one.repeats]
-    every = [timed for row in rows for heard in row.repeats for timed in heard.requests]
+    every = [timed for row in rows for replies in row.repeats for timed in replies.requests]
     findings = [_finding(bench, row) for row in rows]
     numbers: dict[str, Number] = dict(findings[0].numbers) if findings else {}
     for finding in findings:
@@ -69,7 +69,7 @@ def run_of_route(
 
 def _settings(bench: Benchmark) -> dict[str, Any]:
     prompt = bench.prompt
-    asked: dict[str, Any] = msgspec.to_builtins(bench.wanted)
+    asked: dict[str, Any] = msgspec.to_builtins(bench.options)
     return asked | {
         "seed": bench.seed,
         "prompt_tokens": bench.prompt_tokens,
@@ -89,12 +89,12 @@ def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
     outcome = Outcome.FAILED if found["requests_failed"] else Outcome.PASSED
     cause = fix = ""
     if step.rate is not None:
-        late = [heard for heard in row.repeats if not is_punctual(heard.requests, step.rate)]
+        late = [reply for reply in row.repeats if not is_punctual(reply.requests, step.rate)]
         if late:
             outcome = Outcome.UNDECIDED if outcome is Outcome.PASSED else outcome
             cause = "this machine sent requests later than 10 % of the time between two: the step says nothing"
             fix = "run the benchmark from another machine, or ask for a lower --rate"
-    if any(heard.has_given_up for heard in row.repeats):
+    if any(reply.has_given_up for reply in row.repeats):
         cause = "given up: one request after the other failed"
         fix = "look whether the serve still runs: stoker serves status, stoker serves logs"
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
@@ -107,7 +107,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
     found: list[Finding] = []
     for mode, stop in bench.stops.items():
         rungs = bench.rungs(mode)
-        at, best = knee(rungs), max((one.yields for one in rungs), default=None)
+        at, best = knee(rungs), max((one.output for one in rungs), default=None)
         name = "knee" if mode.value == "warm" else f"{mode.value}.knee"
         values: dict[str, Number] = {
             f"{name}_clients": at.clients if at is not None else None,
@@ -117,8 +117,12 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
         numbers |= values
         words = f"at {at.clients} clients; " if at is not None else "none; "
         found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended: {stop.value}", numbers=values))
-    if bench.again is not None and bench.again.repeats and (rungs := bench.rungs(bench.again.step.mode)):
-        again = bench.rung(bench.again)
+    if (
+        bench.first_rung_again is not None
+        and bench.first_rung_again.repeats
+        and (rungs := bench.rungs(bench.first_rung_again.step.mode))
+    ):
+        again = bench.rung(bench.first_rung_again)
         change = drift(rungs[0], again)
         numbers["drift"] = None if change is None else round(change, 4)
         is_off = has_drifted(rungs[0], again)
@@ -170,10 +174,10 @@ def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
 def _raw_of(rows: list[MeasuredStep], cold: RequestTiming | None) -> RawBenchmark:
     samples = []
     for row in rows:
-        for repeat, heard in enumerate(row.repeats):
-            begin = heard.begin if heard.begin is not None else 0.0
-            stopped = heard.stopped if heard.stopped is not None else begin
-            moved = [[_since(begin, one) for one in some] for some in (heard.requests, heard.warm)]
+        for repeat, reply in enumerate(row.repeats):
+            begin = reply.begin if reply.begin is not None else 0.0
+            stopped = reply.stopped if reply.stopped is not None else begin
+            moved = [[_since(begin, one) for one in some] for some in (reply.requests, reply.warm)]
             samples.append(RawSample(row.step.name, repeat, round(stopped - begin, 6), *moved))
     return RawBenchmark(samples, None if cold is None else _since(cold.t0, cold))
 

@@ -30,7 +30,7 @@ class JudgementFile(NamedTuple):
     """A file of judgements."""
 
     rows: Sequence[Judgement]
-    shown: str
+    name: str
     """What messages call it."""
 
 
@@ -84,8 +84,8 @@ async def write_plans(fixtures: Iterable[Fixture], ask: AskFixture, model: str) 
     found = []
     for fixture in fixtures:
         if isinstance(fixture.check, PlanCheck):
-            heard = await ask(fixture)
-            found.append(PlanOutput(fixture.id, model, answer_text(heard.answer) if heard.timed.is_ok else ""))
+            reply = await ask(fixture)
+            found.append(PlanOutput(fixture.id, model, answer_text(reply.answer) if reply.timing.is_ok else ""))
     return found
 
 
@@ -126,7 +126,7 @@ def plan_report(
     if names:
         document["baselines"] = names
     if judged is not None:
-        document["judged"] = compare_judgements(judged.rows, listed, judged.shown)
+        document["judged"] = compare_judgements(judged.rows, listed, judged.name)
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
 
 

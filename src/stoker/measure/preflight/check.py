@@ -29,8 +29,8 @@ class CheckResult(NamedTuple):
     """What a check came to. `why` is the word under which `causes` knows the failure."""
 
     outcome: Outcome
-    seen: str
-    why: str = ""
+    summary: str
+    cause_key: str = ""
     numbers: Mapping[str, Number] = {}
 
 
@@ -51,7 +51,7 @@ class RepeatedRequest(NamedTuple):
     """One of many equal requests, and what came of it."""
 
     prompt: int
-    heard: ModelReply
+    reply: ModelReply
 
 
 class CheckContext(msgspec.Struct):
@@ -59,7 +59,7 @@ class CheckContext(msgspec.Struct):
 
     facts: ServeFacts
     wording: Wording
-    look: PageClient
+    pages: PageClient
     messages: ModelClient | None = None
     """The same serve in Anthropic's dialect; None: it does not speak it."""
     needle_ctx: int | None = None
@@ -67,9 +67,9 @@ class CheckContext(msgspec.Struct):
     baseline: Mapping[str, Number] = {}
     """As recorded: prompt tokens of the fixed conversations, marks of the usual answers, by name."""
     seed: int = 1
-    at_once: int = 4
+    concurrency: int = 4
     """Requests under way at once."""
-    flaws: list[tuple[str, str]] = []
+    wire_flaws: list[tuple[str, str]] = []
     """What was wrong with the bytes of any answer so far, the first few."""
     repeats: list[RepeatedRequest] = []
     """The same short questions again and again, as `repeat` asked them."""
@@ -103,34 +103,34 @@ class PreflightCheck(NamedTuple):
 class RequestFailed(Exception):
     """A request that had to be answered was not."""
 
-    def __init__(self, heard: ModelReply) -> None:
-        super().__init__(heard.timed.failure)
-        self.heard = heard
+    def __init__(self, reply: ModelReply) -> None:
+        super().__init__(reply.timing.failure)
+        self.reply = reply
 
     def sentence(self) -> str:
-        text = self.heard.refusal
-        return f"a plain request failed: {self.heard.timed.failure}" + (f" ({text[:160]})" if text else "")
+        text = self.reply.refusal
+        return f"a plain request failed: {self.reply.timing.failure}" + (f" ({text[:160]})" if text else "")
 
 
 async def ask(
-    talk: ModelClient,
-    about: CheckContext,
+    client: ModelClient,
+    ctx: CheckContext,
     asked: str | Sequence[Mapping[str, Any]],
     *,
     stream: bool = False,
     **fields: Any,
 ) -> ModelReply:
     """Ask at temperature 0. Raises NoAnswer."""
-    heard = await talk.ask(chat_request(about, asked, stream=stream, **fields))
-    if not heard.timed.is_ok:
-        raise RequestFailed(heard)
-    if (flaw := wire_flaws.bytes_flaw(heard))[0] and len(about.flaws) < _FLAWS:
-        about.flaws.append(flaw)
-    return heard
+    reply = await client.ask(chat_request(ctx, asked, stream=stream, **fields))
+    if not reply.timing.is_ok:
+        raise RequestFailed(reply)
+    if (flaw := wire_flaws.bytes_flaw(reply))[0] and len(ctx.wire_flaws) < _FLAWS:
+        ctx.wire_flaws.append(flaw)
+    return reply
 
 
 def chat_request(
-    about: CheckContext,
+    ctx: CheckContext,
     asked: str | Sequence[Mapping[str, Any]],
     *,
     stream: bool = False,
@@ -139,22 +139,22 @@ def chat_request(
 ) -> dict[str, Any]:
     """A request of Chat Completions; `None` takes a field out. `is_cut`: its limit is not raised for thoughts."""
     turns = [user_turn(asked)] if isinstance(asked, str) else list(asked)
-    found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": about.wording.limit}
-    if about.facts.thinks:
+    found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": ctx.wording.limit}
+    if ctx.facts.thinks:
         found["chat_template_kwargs"] = {"enable_thinking": False}
     if stream:
         found |= {"stream": True, "stream_options": {"include_usage": True}}
     found |= fields
-    if about.facts.always_thinks and not is_cut and found["max_tokens"] > _CUT:
+    if ctx.facts.always_thinks and not is_cut and found["max_tokens"] > _CUT:
         found["max_tokens"] += THOUGHTS
     return {name: value for name, value in found.items() if value is not None}
 
 
 async def run_concurrently(
-    about: CheckContext, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None
+    ctx: CheckContext, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None
 ) -> list[T]:
     """All of them, so many at once; in their order. Raises the first NoAnswer."""
-    places = asyncio.Semaphore(at_once or about.at_once)
+    places = asyncio.Semaphore(at_once or ctx.concurrency)
 
     async def one(ask: Callable[[], Awaitable[T]]) -> T:
         async with places:

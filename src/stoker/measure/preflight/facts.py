@@ -41,12 +41,12 @@ class ServeFacts(msgspec.Struct):
     """Ids in /v1/models."""
     context: int | None = None
     """Tokens of one request, as it says."""
-    expected: int | None = None
+    configured_context: int | None = None
     """As the configuration says."""
     modalities: frozenset[str] = frozenset(("text",))
     thinks: bool = False
     """It was seen to, or its template has a switch for it."""
-    switches: bool = False
+    has_thinking_switch: bool = False
     """Its template has a switch for thinking."""
     always_thinks: bool = False
     """Also when it was asked not to."""
@@ -54,22 +54,22 @@ class ServeFacts(msgspec.Struct):
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
     props: Mapping[str, Any] = {}
-    refused: Mapping[str, str] = {}
+    refused_features: Mapping[str, str] = {}
     """What it refuses (`tools`, `json_schema`), and how it says so."""
-    tells_modalities: bool = False
+    reports_modalities: bool = False
     """Whether it says if it takes pictures."""
-    answers_as: list[str] = []
+    reported_models: list[str] = []
     """What its answers say that their model is."""
     aliases: frozenset[str] = frozenset()
     """What else the model may be called, by its list and its properties."""
-    running: str = ""
+    running_page: str = ""
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 
 
-async def find_facts(look: PageClient, talk: ModelClient, expected: int | None = None) -> ServeFacts:
+async def find_facts(look: PageClient, client: ModelClient, expected: int | None = None) -> ServeFacts:
     """Ask it. Nothing is raised for what is not there."""
-    model = talk.target.served_name
-    facts = ServeFacts(model, expected=expected)
+    model = client.target.served_name
+    facts = ServeFacts(model, configured_context=expected)
     facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
     entry = _listed(facts, (await look.get("/v1/models")).document)
     for prefix in ("", _upstream(model)):
@@ -78,28 +78,28 @@ async def find_facts(look: PageClient, talk: ModelClient, expected: int | None =
             facts.engine, facts.props = prefix, props
             break
     _read_context(facts, entry)
-    if "stoker" in entry and facts.expected is None:  # there it is what the configuration says
-        facts.expected = entry.get("context_length")
+    if "stoker" in entry and facts.configured_context is None:  # there it is what the configuration says
+        facts.configured_context = entry.get("context_length")
     _read_modalities(facts, entry)
-    probe = await talk.ask(_HELLO)
-    facts.answers_as = wire_flaws.named_models(probe)
+    probe = await client.ask(_HELLO)
+    facts.reported_models = wire_flaws.named_models(probe)
     facts.aliases = _aliases(facts, entry)
     if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
         there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
         facts.aliases |= frozenset(there)
-        facts.answers_as = facts.answers_as if there else []
+        facts.reported_models = facts.reported_models if there else []
     template = facts.props.get("chat_template")
-    facts.switches = isinstance(template, str) and "enable_thinking" in template
-    facts.thinks = bool(probe.thinking) or facts.switches
+    facts.has_thinking_switch = isinstance(template, str) and "enable_thinking" in template
+    facts.thinks = bool(probe.thinking) or facts.has_thinking_switch
     if probe.thinking:
-        facts.always_thinks = bool((await talk.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
-    facts.refused = await _refused(talk) if probe.timed.is_ok else {}
+        facts.always_thinks = bool((await client.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
+    facts.refused_features = await _refused(client) if probe.timing.is_ok else {}
     told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
     for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
         if await running_requests(look, page) is not None:
-            facts.running = page
+            facts.running_page = page
             break
     return facts
 
@@ -118,13 +118,13 @@ async def running_requests(look: PageClient, page: str) -> int | None:
     return None
 
 
-async def _refused(talk: ModelClient) -> dict[str, str]:
+async def _refused(client: ModelClient) -> dict[str, str]:
     """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
     found = {}
     for name, fields in _FEATURES.items():
-        heard = await talk.ask({**_HELLO, "max_tokens": 1, **fields})
-        if heard.timed.status in REFUSALS:
-            found[name] = f"{heard.timed.status} {heard.refusal[:160]}".strip()
+        reply = await client.ask({**_HELLO, "max_tokens": 1, **fields})
+        if reply.timing.status in REFUSALS:
+            found[name] = f"{reply.timing.status} {reply.refusal[:160]}".strip()
     return found
 
 
@@ -168,7 +168,7 @@ def _read_modalities(facts: ServeFacts, entry: Mapping[str, Any]) -> None:
     own = facts.props.get("modalities")
     ours = entry.get("stoker")
     found = {"text"}
-    facts.tells_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
+    facts.reports_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
     if isinstance(own, dict) and own.get("vision"):
         found.add("image")
     if isinstance(ours, dict):

@@ -36,8 +36,8 @@ class PreflightOptions(NamedTuple):
     """By name; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
     seed: int = 1
-    at_once: int = 4
-    without_lacks: bool = False
+    concurrency: int = 4
+    ignore_known_gaps: bool = False
     """Also the gates that the wording knows its model not to pass."""
 
 
@@ -65,15 +65,15 @@ async def run_preflight(
     if options.wording is not None and options.wording not in WORDINGS:
         raise ValueError(f"there is no wording '{options.wording}'; there are {', '.join(WORDINGS)}")
     at, began = time.time(), time.monotonic()
-    look, talk = PageClient(target), ModelClient(target)
+    pages, client = PageClient(target), ModelClient(target)
     messages = ModelClient(target, Dialect.MESSAGES)
     findings: list[Finding] = []
-    about: CheckContext | None = None
+    ctx: CheckContext | None = None
     try:
-        about = await _about(look, talk, messages, options)
+        ctx = await _about(pages, client, messages, options)
         for number, gate in enumerate(gates):
             tell(PreflightProgress(number, len(gates), gate.name, None))
-            finding = await _prove(gate, talk, about)
+            finding = await _prove(gate, client, ctx)
             findings.append(finding)
             tell(PreflightProgress(number, len(gates), gate.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
@@ -83,9 +83,9 @@ async def run_preflight(
         if task is None or task.uncancel():  # more than one wants us gone
             raise
     finally:
-        talk.close()
+        client.close()
         messages.close()
-        look.close()
+        pages.close()
     findings += [Finding(gate.name, Outcome.INTERRUPTED, "not begun") for gate in gates[len(findings) :]]
     return Run(
         id=new_id(Kind.PREFLIGHT, subject.serve, at),
@@ -96,7 +96,7 @@ async def run_preflight(
         outcome=_outcome(findings),
         findings=findings,
         numbers=_numbers(findings),
-        settings=raws(_settings(options, about)),
+        settings=raws(_settings(options, ctx)),
     )
 
 
@@ -108,49 +108,51 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
     return [gate for gate in CHECKS if not only or gate.name in only]
 
 
-async def _about(look: PageClient, talk: ModelClient, messages: ModelClient, options: PreflightOptions) -> CheckContext:
-    known = await facts.find_facts(look, talk, options.context)
+async def _about(
+    pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions
+) -> CheckContext:
+    known = await facts.find_facts(pages, client, options.context)
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
-    if options.without_lacks:
-        wording = wording._replace(lacks={})
+    if options.ignore_known_gaps:
+        wording = wording._replace(known_gaps={})
     if known.context is not None:
         wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
     return CheckContext(
         facts=known,
         wording=wording,
-        look=look,
+        pages=pages,
         messages=messages if known.speaks_messages else None,
         needle_ctx=options.needle_ctx,
         baseline=options.baseline,
         seed=options.seed,
-        at_once=options.at_once,
+        concurrency=options.concurrency,
     )
 
 
-async def _prove(gate: PreflightCheck, talk: ModelClient, about: CheckContext) -> Finding:
+async def _prove(gate: PreflightCheck, client: ModelClient, ctx: CheckContext) -> Finding:
     """1. known not to pass, or nothing to which it applies  2. asked  3. whatever goes wrong is a finding too."""
     began = time.monotonic()
-    reason = about.wording.lacks.get(gate.name) or (gate.applies(about) if gate.applies else "")
+    reason = ctx.wording.known_gaps.get(gate.name) or (gate.applies(ctx) if gate.applies else "")
     if reason:  # 1
         return Finding(gate.name, Outcome.NOT_APPLICABLE, reason)
     try:
         async with asyncio.timeout(gate.seconds):
-            seen = await gate.check(talk, about)  # 2
+            seen = await gate.check(client, ctx)  # 2
     except TimeoutError:  # 3
         seen = failed("timeout", f"not done within {gate.seconds:g} s")
     except RequestFailed as error:
         seen = failed("no-answer", error.sentence())
-    if seen.outcome is Outcome.FAILED and await _is_gone(about):
-        seen = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({seen.seen})")
-    found = Finding(gate.name, seen.outcome, seen.seen, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
+    if seen.outcome is Outcome.FAILED and await _is_gone(ctx):
+        seen = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({seen.summary})")
+    found = Finding(gate.name, seen.outcome, seen.summary, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
     if seen.outcome is Outcome.FAILED:
-        found.cause, found.fix = cause(gate.name, seen.why)
+        found.cause, found.fix = cause(gate.name, seen.cause_key)
     return found
 
 
-async def _is_gone(about: CheckContext) -> bool:
+async def _is_gone(ctx: CheckContext) -> bool:
     """Nothing listens there any more. What never listened is gone too."""
-    return not (await about.look.get("/v1/models")).status and not (await about.look.get("/health")).status
+    return not (await ctx.pages.get("/v1/models")).status and not (await ctx.pages.get("/health")).status
 
 
 def _outcome(findings: Sequence[Finding]) -> Outcome:
@@ -176,11 +178,11 @@ def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
     return numbers
 
 
-def _settings(options: PreflightOptions, about: CheckContext | None) -> dict[str, Any]:
+def _settings(options: PreflightOptions, ctx: CheckContext | None) -> dict[str, Any]:
     found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed}
-    if about is not None:
-        known = about.facts
-        found |= {"wording": about.wording.name, "context": known.context, "modalities": sorted(known.modalities),
+    if ctx is not None:
+        known = ctx.facts
+        found |= {"wording": ctx.wording.name, "context": known.context, "modalities": sorted(known.modalities),
                   "thinks": known.thinks, "messages": known.speaks_messages}  # fmt: skip
     return found
 

@@ -8,25 +8,25 @@ from typing import Any, NamedTuple
 
 class OfferedTool(NamedTuple):
     name: str
-    about: str
-    params: Mapping[str, str] = {}
+    description: str
+    parameters: Mapping[str, str] = {}
     """Name to JSON type; the first is required."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        properties = {name: {"type": kind} for name, kind in self.params.items()}
+        properties = {name: {"type": kind} for name, kind in self.parameters.items()}
         return {"type": "object", "properties": properties, "required": list(properties)[:1]}
 
     @property
     def chat(self) -> dict[str, Any]:
-        function = {"name": self.name, "description": self.about, "parameters": self.schema}
+        function = {"name": self.name, "description": self.description, "parameters": self.schema}
         return {"type": "function", "function": function}
 
 
 class ToolQuestion(NamedTuple):
     """A question, the tools that are offered, and the one call that answers it."""
 
-    asked: str
+    question: str
     tools: Sequence[OfferedTool]
     name: str
     arguments: Mapping[str, Any]
@@ -36,14 +36,14 @@ class SchemaQuestion(NamedTuple):
     """A question to be answered in a form."""
 
     name: str
-    asked: str
+    question: str
     schema: Mapping[str, Any]
 
 
 class StopQuestion(NamedTuple):
     """A question whose answer holds `before`, then `stop`."""
 
-    asked: str
+    question: str
     stop: str
     before: str
 
@@ -74,7 +74,7 @@ class Wording(NamedTuple):
     cities: tuple[str, ...]
     weather: str
     """With {city}: wants a call of WEATHER."""
-    told: str
+    tool_result: str
     """What the weather tool gives, with {degrees}."""
     singles: tuple[ToolQuestion, ...]
     abstains: tuple[str, ...]
@@ -87,7 +87,7 @@ class Wording(NamedTuple):
     forms: tuple[SchemaQuestion, ...]
     limit: int = 1024
     """Tokens of an answer."""
-    lacks: Mapping[str, str] = {}
+    known_gaps: Mapping[str, str] = {}
     """Gates that the model is known not to pass, and why."""
     words: tuple[str, ...] = ()
     """To be given back: at least 32."""
@@ -163,7 +163,7 @@ ASSISTANT = Wording(
     needles=(2000, 0, -1),
     cities=_CITIES,
     weather="What is the weather in {city}? Use the tool.",
-    told='{{"temperature": {degrees}, "sky": "sunny"}}',
+    tool_result='{{"temperature": {degrees}, "sky": "sunny"}}',
     singles=(
         ToolQuestion("What time is it in Rome? Use the tool.", (WEATHER, TIME), "get_time", {"city": "Rome"}),
         ToolQuestion("Set a timer for 25 minutes.", (TIMER, WEATHER), "set_timer", {"minutes": 25}),
@@ -176,7 +176,7 @@ ASSISTANT = Wording(
     words=_WORDS,
 )  # fmt: skip
 
-_TINY_TOOLS = {tool.name: tool._replace(about=f"Tool {tool.name}.") for tool in (WEATHER, TIME, TIMER, PING)}
+_TINY_TOOLS = {tool.name: tool._replace(description=f"Tool {tool.name}.") for tool in (WEATHER, TIME, TIMER, PING)}
 _W, _T, _TIMER, _P = _TINY_TOOLS.values()
 EMBER = Wording(
     name="ember",
@@ -203,7 +203,7 @@ EMBER = Wording(
     needles=(250, 500, 900),
     cities=_CITIES,
     weather="What is the weather in {city}?",
-    told='{{"temp": {degrees}, "sky": "sunny"}}',
+    tool_result='{{"temp": {degrees}, "sky": "sunny"}}',
     singles=(
         ToolQuestion("What time is it in Rome?", (_W, _T), "get_time", {"city": "Rome"}),
         ToolQuestion("Set a timer for 25 minutes.", (_TIMER, _W), "set_timer", {"minutes": 25}),
@@ -214,7 +214,7 @@ EMBER = Wording(
     bare=ToolQuestion("Use the tool get_status.", (_P,), "get_status", {}),
     forms=_FORMS,
     limit=400,
-    lacks={
+    known_gaps={
         "tool-parallel": "it was taught single calls only (docs/models.md)",
         "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
     },

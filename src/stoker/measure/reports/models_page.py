@@ -44,7 +44,11 @@ def models_page(found: ModelComparison, when: str, notes: Sequence[str] = ()) ->
     scale = max((abs(bound) for one in found.classes for bound in one.interval), default=0.0)
     rows = "".join(_row(one, max(scale, _LEAST_SCALE)) for one in found.classes)
     listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    alone = f"<p class='soft'>Only one of them was measured at {_words(found.alone)}.</p>" if found.alone else ""
+    alone = (
+        f"<p class='soft'>Only one of them was measured at {_words(found.unmatched_classes)}.</p>"
+        if found.unmatched_classes
+        else ""
+    )
     head = f"<tr><th>class</th><th>{a}</th><th>{b}</th><th>difference</th><th></th><th></th></tr>"
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{a} and {b}</title>"

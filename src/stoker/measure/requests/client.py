@@ -29,7 +29,7 @@ _VERSION = (b"anthropic-version", b"2023-06-01")
 class ModelReply(NamedTuple):
     """What came of one request."""
 
-    timed: RequestTiming
+    timing: RequestTiming
     answer: Answer
     """As far as it came, streamed or not."""
     body: Any
@@ -55,7 +55,7 @@ class ModelReply(NamedTuple):
         return str(text or "")
 
     @property
-    def shown(self) -> str:
+    def visible_text(self) -> str:
         """All that it wrote for somebody to read: thoughts, then text."""
         return self.thinking + self.text
 

@@ -17,19 +17,19 @@ _TIMEOUT = 600.0
 class DecodeCheck:
     """Asks `concurrency` times at once for `tokens` tokens each."""
 
-    def __init__(self, talk: ModelClient, concurrency: int, tokens: int) -> None:
-        self._talk = talk
+    def __init__(self, client: ModelClient, concurrency: int, tokens: int) -> None:
+        self._talk = client
         self._concurrency = concurrency
         self._tokens = tokens
         self._to_the_end = True
 
     async def run(self) -> DecodeResult:
         """Never raises but on cancel. Engines that can are told not to end before."""
-        heard = await self._all()
-        if self._to_the_end and all(one.timed.failure == "http_400" for one in heard):
+        replies = await self._all()
+        if self._to_the_end and all(one.timing.failure == "http_400" for one in replies):
             self._to_the_end = False
-            heard = await self._all()
-        return decode_result(heard)
+            replies = await self._all()
+        return decode_result(replies)
 
     async def _all(self) -> list[ModelReply]:
         async with asyncio.TaskGroup() as group:
@@ -49,10 +49,10 @@ class DecodeCheck:
         return await self._talk.ask(document, timeout=_TIMEOUT)
 
 
-def decode_result(heard: list[ModelReply]) -> DecodeResult:
+def decode_result(replies: list[ModelReply]) -> DecodeResult:
     """The tokens of all, from the first request's beginning to the last one's end."""
-    failed = [one.timed.failure for one in heard if not one.timed.is_ok]
-    good = [one.timed for one in heard if one.timed.is_ok]
+    failed = [one.timing.failure for one in replies if not one.timing.is_ok]
+    good = [one.timing for one in replies if one.timing.is_ok]
     counts = [timed.tokens.output for timed in good]
     paces = [timed.tpot for timed in good if timed.tpot is not None]
     rate = None

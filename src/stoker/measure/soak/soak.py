@@ -261,7 +261,7 @@ def timeline_entry(one: SoakCycle | SoakEvent) -> str:
     text = f"{at:>9}  cycle {one.number}: {passed} of {one.questions} as before, {rate}, {one.seconds:.1f} s"
     if one.excluded:
         text += f" -- excluded ({one.excluded})"
-    return "\n".join([text, *(f"{'':>11}anomaly: {anomaly.name}: {anomaly.told}" for anomaly in one.anomalies)])
+    return "\n".join([text, *(f"{'':>11}anomaly: {anomaly.name}: {anomaly.summary}" for anomaly in one.anomalies)])
 
 
 def timeline(record: SoakRecord) -> list[str]:
@@ -282,7 +282,7 @@ def summary(record: SoakRecord) -> list[str]:
     if missed:
         found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
     anomalies, deaths = record.anomalies, record.deaths
-    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.stays for one in anomalies)} stay")
+    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} stay")
     found.append(f"deaths of the engine: {len(deaths)}")
     return found
 
@@ -294,7 +294,7 @@ def outcome(record: SoakRecord) -> Outcome:
     """1. broke off  2. an anomaly that stays, a death, or no clean cycle at all  3. passed, with what happened once."""
     if not record.is_over:
         return Outcome.INTERRUPTED  # 1
-    is_bad = any(one.stays for one in record.anomalies) or record.deaths or not record.clean
+    is_bad = any(one.is_persistent for one in record.anomalies) or record.deaths or not record.clean
     return Outcome.FAILED if is_bad else Outcome.PASSED  # 2, 3
 
 
@@ -327,7 +327,7 @@ def numbers(record: SoakRecord) -> dict[str, Number]:
         "excluded": len(record.cycles) - len(record.clean),
         "missed": sum(event.kind == "missed" for event in record.events),
         "anomalies": len(record.anomalies),
-        "anomalies_staying": sum(anomaly.stays for anomaly in record.anomalies),
+        "anomalies_staying": sum(anomaly.is_persistent for anomaly in record.anomalies),
         "engine_deaths": len(record.deaths),
         "output_rate": round(statistics.fmean(rates), 3) if rates else None,
         "output_rate_low": round(min(rates), 3) if rates else None,

@@ -64,7 +64,7 @@ class GradedFixture(msgspec.Struct, frozen=True):
     """Of the fixture as it was asked."""
     task_class: str
     outcome: GradeOutcome
-    told: str = ""
+    reason: str = msgspec.field(default="", name="told")
     """Why it did not pass, in a few words."""
     seconds: float | None = None
     """To the end of the answer."""
@@ -94,10 +94,10 @@ class UngradedFixtures(NamedTuple):
 
     task_class: str
     samples: int
-    missed: int
-    told: str
+    ungraded: int
+    reason: str
     """Why, of most of them."""
-    first: str
+    first_fixture: str
     """The fixture that it was told of first."""
 
 
@@ -106,11 +106,11 @@ CheckAnswer = Callable[[FixtureCheck, Answer], Grade]
 """Blocks; raises Broken where it could not check."""
 
 
-def fixture_asker(talk: ModelClient, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> AskFixture:
+def fixture_asker(client: ModelClient, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> AskFixture:
     """Asks one model. `settings` go with every request: sampling, a limit of tokens; the fixture's own come first."""
 
     async def ask(fixture: Fixture) -> ModelReply:
-        return await talk.ask({**settings, "stream": False, **fixture.request}, timeout=timeout)
+        return await client.ask({**settings, "stream": False, **fixture.request}, timeout=timeout)
 
     return ask
 
@@ -153,32 +153,32 @@ async def grade_fixtures(
 async def grade_fixture(fixture: Fixture, ask: AskFixture, check: CheckAnswer = check_in_sandbox) -> GradedFixture:
     """1. no answer  2. a check that crashed or hung  3. passed or failed."""
 
-    def graded(outcome: GradeOutcome, told: str, heard: ModelReply | None = None) -> GradedFixture:
-        seconds = round(heard.timed.ended - heard.timed.t0, 6) if heard is not None else None
-        tokens = heard.timed.tokens.output if heard is not None else None
+    def graded(outcome: GradeOutcome, told: str, reply: ModelReply | None = None) -> GradedFixture:
+        seconds = round(reply.timing.ended - reply.timing.t0, 6) if reply is not None else None
+        tokens = reply.timing.tokens.output if reply is not None else None
         return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, told, seconds, tokens)
 
-    heard = await ask(fixture)
-    if not heard.timed.is_ok:  # 1
-        return graded(GradeOutcome.UNANSWERED, _why(heard))
+    reply = await ask(fixture)
+    if not reply.timing.is_ok:  # 1
+        return graded(GradeOutcome.UNANSWERED, _why(reply))
     try:
-        grade = await asyncio.wait_for(_aside(check, fixture.check, heard.answer), PATIENCE)
+        grade = await asyncio.wait_for(_aside(check, fixture.check, reply.answer), PATIENCE)
     except TimeoutError:  # 2
-        return graded(GradeOutcome.CHECKER, f"the check took longer than {PATIENCE:g} s", heard)
+        return graded(GradeOutcome.CHECKER, f"the check took longer than {PATIENCE:g} s", reply)
     except CheckBroken as error:
-        return graded(GradeOutcome.CHECKER, str(error), heard)
-    return graded(GradeOutcome.PASSED if grade.passed else GradeOutcome.FAILED, grade.told, heard)  # 3
+        return graded(GradeOutcome.CHECKER, str(error), reply)
+    return graded(GradeOutcome.PASSED if grade.passed else GradeOutcome.FAILED, grade.reason, reply)  # 3
 
 
-def _why(heard: ModelReply) -> str:
+def _why(reply: ModelReply) -> str:
     """In one word, with the server's own code where it gave one. Of its message nothing: it may quote the question."""
-    error = heard.body.get("error") if isinstance(heard.body, dict) else None
+    error = reply.body.get("error") if isinstance(reply.body, dict) else None
     if not isinstance(error, dict):
-        return heard.timed.failure
+        return reply.timing.failure
     code = error.get("code") or error.get("type")
-    if heard.timed.status == 400 and any(_TOO_LONG.search(str(error.get(key))) for key in ("code", "type", "message")):
+    if reply.timing.status == 400 and any(_TOO_LONG.search(str(error.get(key))) for key in ("code", "type", "message")):
         return TOO_LONG
-    return f"{heard.timed.failure} {code}" if isinstance(code, str) else heard.timed.failure
+    return f"{reply.timing.failure} {code}" if isinstance(code, str) else reply.timing.failure
 
 
 def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]:
@@ -190,8 +190,8 @@ def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]
     for name, own in classes.items():
         missed = [one for one in own if not one.is_sample]
         if missed:
-            told = Counter(one.told for one in missed).most_common(1)[0][0]
-            first = next(one.fixture for one in missed if one.told == told)
+            told = Counter(one.reason for one in missed).most_common(1)[0][0]
+            first = next(one.fixture for one in missed if one.reason == told)
             found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), told, first))
     return found
 

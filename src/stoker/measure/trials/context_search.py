@@ -44,7 +44,7 @@ class StartedEngine(NamedTuple):
     """An engine that runs with one candidate's limit."""
 
     target: Target
-    told: EngineReport
+    report: EngineReport
     """What it says of itself."""
     log: str
     """What it wrote since its start."""
@@ -72,7 +72,7 @@ class ContextTrial(msgspec.Struct):
     """From its sending to its end."""
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         return self.outcome == "works"
 
 
@@ -83,7 +83,7 @@ class ContextSearch:
         self._step = step
         self._high = max(step, high // step * step)
         self._next: int | None = min(max(step, -(-low // step) * step), self._high)
-        self.works = 0
+        self.largest_working = 0
         """The largest that did."""
         self._fails: int | None = None
         """The smallest that did not."""
@@ -91,23 +91,23 @@ class ContextSearch:
     def next(self) -> int | None:
         return self._next
 
-    def took(self, context: int, works: bool) -> None:
+    def record(self, context: int, works: bool) -> None:
         """What became of it.
 
         1. the highest works -> over  2. works, nothing failed yet -> twice as much  3. else -> the middle
         4. less than a step between -> over
         """
         if works:
-            self.works = max(self.works, context)
+            self.largest_working = max(self.largest_working, context)
         else:
             self._fails = context if self._fails is None else min(self._fails, context)
-        if self.works >= self._high:
+        if self.largest_working >= self._high:
             self._next = None  # 1
         elif self._fails is None:
             self._next = min(context * 2, self._high)  # 2
         else:
-            middle = (self.works + self._fails) // 2 // self._step * self._step
-            self._next = middle if middle > self.works and middle < self._fails else None  # 3, 4
+            middle = (self.largest_working + self._fails) // 2 // self._step * self._step
+            self._next = middle if middle > self.largest_working and middle < self._fails else None  # 3, 4
 
 
 async def search_context(
@@ -123,7 +123,7 @@ async def search_context(
         trial = await try_context(context, concurrency, start)
         trials.append(trial)
         tell(trial)
-        plan.took(context, trial.works)
+        plan.record(context, trial.is_working)
     return trials
 
 
@@ -134,44 +134,44 @@ async def try_context(context: int, wanted: float, start: StartEngine) -> Contex
     except EngineNotStarted as error:
         return ContextTrial(context, f"did not start: {error}")
     try:
-        kv_tokens, concurrency = reported_capacity(started.told.props, started.log, context)
+        kv_tokens, concurrency = reported_capacity(started.report.props, started.log, context)
         trial = ContextTrial(context, "", kv_tokens, concurrency)
-        own = _own_limit(started.told.props)
+        own = _own_limit(started.report.props)
         if own is not None and own < context:
             trial.outcome = f"the engine took {own} tokens for its limit instead"
             return trial
         if concurrency is not None and concurrency < wanted:
             trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} wanted"
             return trial
-        talk = ModelClient(started.target)
+        client = ModelClient(started.target)
         try:
-            await _fill(talk, context, trial)
+            await _fill(client, context, trial)
         finally:
-            talk.close()
+            client.close()
         return trial
     finally:
         await started.stop()
 
 
-async def _fill(talk: ModelClient, context: int, trial: ContextTrial) -> None:
+async def _fill(client: ModelClient, context: int, trial: ContextTrial) -> None:
     """A prompt of the wanted length, found by counting what a short one takes; then the proof."""
     goal = int((context - REPLY) * NEAR)
-    probe, other = await talk.ask(_prompt(50)), await talk.ask(_prompt(100))
-    few, more = probe.timed.tokens.input, other.timed.tokens.input
+    probe, other = await client.ask(_prompt(50)), await client.ask(_prompt(100))
+    few, more = probe.timing.tokens.input, other.timing.tokens.input
     if few is None or more is None or more <= few:
-        trial.outcome = f"a short request failed ({probe.timed.failure or other.timed.failure or 'no usage'})"
+        trial.outcome = f"a short request failed ({probe.timing.failure or other.timing.failure or 'no usage'})"
         return
     words = 50 + int((goal - few) * 50 / (more - few))
-    heard = await talk.ask(_prompt(max(words, 1)), timeout=_TIMEOUT)
-    trial.prompt_tokens, trial.seconds = heard.timed.tokens.input, round(heard.timed.ended - heard.timed.t0, 3)
-    trial.outcome = proof_outcome(heard, goal)
+    reply = await client.ask(_prompt(max(words, 1)), timeout=_TIMEOUT)
+    trial.prompt_tokens, trial.seconds = reply.timing.tokens.input, round(reply.timing.ended - reply.timing.t0, 3)
+    trial.outcome = proof_outcome(reply, goal)
 
 
-def proof_outcome(heard: ModelReply, goal: int) -> str:
+def proof_outcome(reply: ModelReply, goal: int) -> str:
     """`works`, or why not."""
-    if not heard.timed.is_ok:
-        return f"a request near the limit failed ({heard.timed.failure})"
-    counted = heard.timed.tokens.input or 0
+    if not reply.timing.is_ok:
+        return f"a request near the limit failed ({reply.timing.failure})"
+    counted = reply.timing.tokens.input or 0
     if counted < TOO_SHORT * goal:
         return f"a request near the limit was cut to {counted} tokens"
     return "works"
@@ -215,7 +215,7 @@ def findings(trials: list[ContextTrial]) -> list[Finding]:
     return [
         Finding(
             f"context-{trial.context}",
-            Outcome.PASSED if trial.works else Outcome.FAILED,
+            Outcome.PASSED if trial.is_working else Outcome.FAILED,
             trial.outcome,
             numbers={
                 "context": trial.context,
@@ -230,7 +230,7 @@ def findings(trials: list[ContextTrial]) -> list[Finding]:
 
 
 def numbers(trials: list[ContextTrial]) -> dict[str, Number]:
-    largest = max((trial for trial in trials if trial.works), key=lambda one: one.context, default=None)
+    largest = max((trial for trial in trials if trial.is_working), key=lambda one: one.context, default=None)
     if largest is None:
         return {"context": None}
     return {"context": largest.context, "kv_tokens": largest.kv_tokens, "concurrency": largest.concurrency}

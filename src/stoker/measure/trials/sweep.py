@@ -38,7 +38,7 @@ class GoalFigure(NamedTuple):
 
     figure: str
     more_is_better: bool
-    words: str
+    description: str
 
 
 GOAL_FIGURES: Mapping[Goal, GoalFigure] = {
@@ -70,7 +70,7 @@ class VariantFailure(StrEnum):
 class Variant(msgspec.Struct):
     """One variant, and what became of it."""
 
-    variant: dict[str, str]
+    settings: dict[str, str] = msgspec.field(name="variant")
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
@@ -84,7 +84,7 @@ class Variant(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        return " ".join(f"{key}={value}" for key, value in self.variant.items())
+        return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
     @property
     def is_over(self) -> bool:

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = parser.parse_args(argv)
     if found.fault is None or found.upstream is None:
         for fault in FAULTS.values():
-            print(f"{fault.name:24} {fault.about} ({' or '.join(sorted(fault.gates))})")
+            print(f"{fault.name:24} {fault.description} ({' or '.join(sorted(fault.checks))})")
         return 0
     url = urlsplit(found.upstream)
     if url.scheme != "http" or not url.hostname:
@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(target: Target, fault: ServingFault, port: int) -> None:
-    async with FaultProxy(target, fault, [GRAFTS[name] for name in fault.needs], port) as proxy:
-        print(f"http://127.0.0.1:{proxy.port}: {fault.about}", flush=True)
+    async with FaultProxy(target, fault, [GRAFTS[name] for name in fault.needed_abilities], port) as proxy:
+        print(f"http://127.0.0.1:{proxy.port}: {fault.description}", flush=True)
         await proxy.forever()
 
 

@@ -15,8 +15,8 @@ class ServingFault(NamedTuple):
     `page` every other JSON that is answered. A fault with `stream` or `lines` holds a stream back until it is whole."""
 
     name: str
-    about: str
-    gates: frozenset[str]
+    description: str
+    checks: frozenset[str]
     """Any of these may name it."""
     request: Callable[[str, Document], None] | None = None
     """Path, document."""
@@ -30,7 +30,7 @@ class ServingFault(NamedTuple):
     status: Callable[[int], int] | None = None
     shortens: bool = False
     """What is refused as too long is cut and sent again."""
-    stays: bool = False
+    keeps_generating: bool = False
     """The upstream goes on when the client leaves."""
     mixes: bool = False
     """Answers of concurrent requests get each other's text."""
@@ -40,9 +40,9 @@ class ServingFault(NamedTuple):
     """Only so many chat requests have it, by chance."""
     delay: float = 0.0
     """Seconds that a chat request waits."""
-    is_engines: bool = False
+    needs_real_engine: bool = False
     """Only a real engine shows it: one that renders templates, samples, and counts what it runs."""
-    needs: tuple[str, ...] = ()
+    needed_abilities: tuple[str, ...] = ()
     """Grafts without which it cannot be seen."""
 
 

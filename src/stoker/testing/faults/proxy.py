@@ -29,7 +29,7 @@ class FaultProxy:
     ) -> None:
         self.target = target
         self.fault = fault
-        self.grafts = tuple(grafts)
+        self.abilities = tuple(grafts)
         self.port = port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -110,12 +110,12 @@ class FaultProxy:
         return self.fault if is_due else ServingFault("none", "", frozenset())
 
     def _holds_back(self, asked: Document, fault: ServingFault) -> bool:
-        grafted = any(graft.stream for graft in self.grafts) or self._played(asked) is not None
+        grafted = any(graft.stream for graft in self.abilities) or self._played(asked) is not None
         return bool(fault.stream or fault.lines or fault.mixes or fault.shortens or fault.status or grafted)
 
     async def _page(self, writer: asyncio.StreamWriter, method: str, path: str, body: bytes) -> None:
         head, content = await self._fetch(method, path, body)
-        hooks = [graft.page for graft in self.grafts if graft.page] + ([self.fault.page] if self.fault.page else [])
+        hooks = [graft.page for graft in self.abilities if graft.page] + ([self.fault.page] if self.fault.page else [])
         if hooks and head.status == 200 and "json" in head.kind:
             page = msgspec.json.decode(content)
             for hook in hooks:
@@ -148,7 +148,7 @@ class FaultProxy:
             reply = msgspec.json.decode(content)
         else:
             reply = _reply(asked, played)
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.whole is not None:
                 graft.whole(asked, reply)
         if fault.mixes:
@@ -169,7 +169,7 @@ class FaultProxy:
             frames: Frames = [_document(data) for data in _events(content)]
         else:
             frames = _frames(asked, played)
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.stream is not None:
                 frames = graft.stream(asked, frames)
         if fault.mixes:
@@ -189,7 +189,7 @@ class FaultProxy:
             pump = group.create_task(self._pump(writer, path, sent))
             watch = group.create_task(_left(reader))
             await asyncio.wait((pump, watch), return_when=asyncio.FIRST_COMPLETED)
-            if not pump.done() and not self.fault.stays:
+            if not pump.done() and not self.fault.keeps_generating:
                 pump.cancel()
             if pump.done():
                 watch.cancel()
@@ -203,7 +203,7 @@ class FaultProxy:
                     writer.write(_head(part) if isinstance(part, UpstreamHead) else part)
 
     def _played(self, asked: Document) -> Document | None:
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.answer is not None and (found := graft.answer(asked)) is not None:
                 return found
         return None

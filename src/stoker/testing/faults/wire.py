@@ -113,8 +113,9 @@ WIRE = (
     ServingFault("end-lost", "the last pieces of a stream are lost", _FRAMES | {"stop"}, stream=_end_lost),
     ServingFault("wrong-id", "another model id is listed", frozenset(("model",)), page=_other_id),
     ServingFault("context-overstated", "twice the real context is advertised", frozenset(("over-context", "needle")),
-          page=_smaller, is_engines=True),
-    ServingFault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True,
-          is_engines=True),
+          page=_smaller, needs_real_engine=True),
+    ServingFault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)),
+                 keeps_generating=True,
+          needs_real_engine=True),
     ServingFault("bleed", "concurrent requests get each other's text", frozenset(("bleed",)), mixes=True),
 )  # fmt: skip

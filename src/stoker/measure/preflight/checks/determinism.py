@@ -23,13 +23,13 @@ _GROSS = 0.5
 _BEGINNING = 16
 
 
-async def _determinism(talk: ModelClient, about: CheckContext) -> CheckResult:
+async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """How long answers agree, alone and in a batch: recorded, no gate. Batches change the order of sums, and so the
     last bits; answers that differ from their first words on are no rounding: the temperature is not heeded."""
-    question = about.wording.prose[1]
-    question_asked = partial(ask, talk, about, question, seed=7, max_tokens=160)
+    question = ctx.wording.prose[1]
+    question_asked = partial(ask, client, ctx, question, seed=7, max_tokens=160)
     alone = [(await question_asked()).text for _ in range(ALONE)]
-    batch = [one.text for one in await run_concurrently(about, [question_asked] * BATCH, at_once=BATCH)]
+    batch = [one.text for one in await run_concurrently(ctx, [question_asked] * BATCH, at_once=BATCH)]
     among, beside = _agreement(alone), _agreement([alone[-1], *batch])
     numbers = {"alone": among, "batch": beside, "characters": len(alone[-1])}
     begins = max(sum(text[:_BEGINNING] == other[:_BEGINNING] for text in alone) for other in alone)
@@ -45,18 +45,18 @@ def _agreement(texts: list[str]) -> int:
     return next((at for at, signs in enumerate(zip(*texts, strict=False)) if len(set(signs)) > 1), min(map(len, texts)))
 
 
-async def _bleed(talk: ModelClient, about: CheckContext) -> CheckResult:
+async def _bleed(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """Each answer may hold its own words only. Zero failures."""
-    dice = about.dice("bleed")
-    words = about.words(dice, 4 * NONCES)
+    dice = ctx.dice("bleed")
+    words = ctx.words(dice, 4 * NONCES)
     own = [words[4 * at : 4 * at + 4] for at in range(NONCES)]
     foreign = 0
     whole = 0
     for stream in (False, True):
-        asks = [partial(ask, talk, about, about.wording.echo.format(words=" ".join(mine)), stream=stream)
+        asks = [partial(ask, client, ctx, ctx.wording.echo.format(words=" ".join(mine)), stream=stream)
                 for mine in own]  # fmt: skip
-        heard = await run_concurrently(about, asks, at_once=NONCES)
-        for mine, one in zip(own, heard, strict=True):
+        replies = await run_concurrently(ctx, asks, at_once=NONCES)
+        for mine, one in zip(own, replies, strict=True):
             said = set(one.text.lower().split())
             foreign += len(said & (set(words) - set(mine))) >= 2
             whole += set(mine) <= said

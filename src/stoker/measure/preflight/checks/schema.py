@@ -20,32 +20,32 @@ from stoker.measure.preflight.check import (
 from stoker.measure.requests.client import ModelClient
 
 
-async def _schemas(talk: ModelClient, about: CheckContext) -> CheckResult:
-    forms = about.wording.forms
+async def _schemas(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    forms = ctx.wording.forms
 
     def asked_for(at: int) -> dict[str, Any]:
         form = forms[at]
         wanted = {"name": form.name.replace("-", "_"), "strict": True, "schema": form.schema}
         return {"type": "json_schema", "json_schema": wanted}
 
-    asks = [partial(ask, talk, about, form.asked, stream=stream, response_format=asked_for(at))
+    asks = [partial(ask, client, ctx, form.question, stream=stream, response_format=asked_for(at))
             for at, form in enumerate(forms) for stream in (False, True)]  # fmt: skip
-    heard = await run_concurrently(about, asks)
+    replies = await run_concurrently(ctx, asks)
     right = 0
-    for at, one in enumerate(heard):
+    for at, one in enumerate(replies):
         form = forms[at // 2]
         try:
             value = json.loads(one.text)
         except ValueError:
-            return failed("text", f"{form.name}: no JSON, but {quoted(one.text)}", passed=right, n=len(heard))
+            return failed("text", f"{form.name}: no JSON, but {quoted(one.text)}", passed=right, n=len(replies))
         if bad := schema_violation(value, form.schema):
-            return failed("schema", f"{form.name}: {bad}; {quoted(one.text)}", passed=right, n=len(heard))
+            return failed("schema", f"{form.name}: {bad}; {quoted(one.text)}", passed=right, n=len(replies))
         right += 1
-    return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(heard))
+    return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(replies))
 
 
-def _takes_forms(about: CheckContext) -> str:
-    refused = about.facts.refused.get("json_schema")
+def _takes_forms(ctx: CheckContext) -> str:
+    refused = ctx.facts.refused_features.get("json_schema")
     return f"it refuses response_format: {refused}" if refused else ""
 
 

@@ -26,8 +26,8 @@ _BOS = re.compile(r"^(?:<s>|<bos>|<\|begin_of_text\|>|<\|startoftext\|>|<｜begi
 _SYSTEM, _ASKED, _SAID, _AGAIN = "Be brief and calm.", "First question here.", "First answer here.", "Second question."
 
 
-def _conversations(about: CheckContext) -> dict[str, dict[str, Any]]:
-    tool = weather_tool(about.wording)
+def _conversations(ctx: CheckContext) -> dict[str, dict[str, Any]]:
+    tool = weather_tool(ctx.wording)
     call = {"id": "call_00001", "type": "function",
             "function": {"name": tool.name, "arguments": '{"city": "Paris"}'}}  # fmt: skip
     turns = [user_turn(_ASKED), {"role": "assistant", "content": _SAID}, user_turn(_AGAIN)]
@@ -40,7 +40,7 @@ def _conversations(about: CheckContext) -> dict[str, dict[str, Any]]:
         "turns": {"messages": turns},
         "unicode": {"messages": [user_turn(_ASKED + " Größe, naïve, 12,345.678 — «déjà vu»")]},
     }
-    if "tools" not in about.facts.refused:
+    if "tools" not in ctx.facts.refused_features:
         found["tools"] = {"messages": [user_turn(_ASKED)], "tools": [tool.chat]}
         found["result"] = {"messages": [*called, result], "tools": [tool.chat]}
     return found
@@ -55,15 +55,15 @@ _MORE = (
 )
 
 
-async def _counts(talk: ModelClient, about: CheckContext) -> CheckResult:
+async def _counts(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. counted at all  2. the same twice  3. more in it counts more  4. as recorded"""
-    asked = _conversations(about)
+    asked = _conversations(ctx)
 
     async def count(fields: dict[str, Any]) -> int | None:
-        return (await ask(talk, about, fields["messages"], max_tokens=1, tools=fields.get("tools"))).timed.tokens.input
+        return (await ask(client, ctx, fields["messages"], max_tokens=1, tools=fields.get("tools"))).timing.tokens.input
 
     twice = [*asked.values(), *asked.values()]
-    found = await run_concurrently(about, [lambda fields=fields: count(fields) for fields in twice])  # type: ignore[misc]
+    found = await run_concurrently(ctx, [lambda fields=fields: count(fields) for fields in twice])  # type: ignore[misc]
     first = dict(zip(asked, found[: len(asked)], strict=True))
     if None in found:  # 1
         return failed("none", "usage.prompt_tokens is missing")
@@ -75,7 +75,7 @@ async def _counts(talk: ModelClient, about: CheckContext) -> CheckResult:
             text = f"{what} adds no tokens: {numbers[larger]} against {numbers[smaller]}"
             return failed(f"no-{larger}", text, **numbers)
     told = ", ".join(f"{name} {value}" for name, value in numbers.items())
-    recorded = {name: about.baseline[name] for name in numbers if name in about.baseline}
+    recorded = {name: ctx.baseline[name] for name in numbers if name in ctx.baseline}
     changed = [f"{name} {numbers[name]} instead of {value}" for name, value in recorded.items()
                if value != numbers[name]]  # fmt: skip
     if changed:  # 4
@@ -83,13 +83,13 @@ async def _counts(talk: ModelClient, about: CheckContext) -> CheckResult:
     return passed(f"{told}{'; as recorded' if recorded else ''}", **numbers)
 
 
-async def _render(talk: ModelClient, about: CheckContext) -> CheckResult:
+async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. it can be had  2. everything is in it, in order  3. ends as an answer begins  4. marks are single tokens
     5. one beginning of sequence  6. a chat of these turns costs what their tokens are"""
-    engine, look = about.facts.engine, about.look
+    engine, look = ctx.facts.engine, ctx.pages
     turns = [{"role": "system", "content": _SYSTEM}, user_turn(_ASKED), {"role": "assistant", "content": _SAID},
              user_turn(_AGAIN)]  # fmt: skip
-    asked = chat_request(about, turns, max_tokens=1)
+    asked = chat_request(ctx, turns, max_tokens=1)
     switch = {name: asked[name] for name in ("chat_template_kwargs",) if name in asked}
     told = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
     if not isinstance(told, dict) or not isinstance(told.get("prompt"), str):  # 1
@@ -105,7 +105,7 @@ async def _render(talk: ModelClient, about: CheckContext) -> CheckResult:
     least = min(len(opening), len(tail))
     if not least or opening[: max(1, least // 2)] != tail[: max(1, least // 2)]:  # 3
         return failed("generation", f"it ends with {tail!r}, while answers begin with {opening!r}")
-    tokens = await _pieces(about, prompt)
+    tokens = await _pieces(ctx, prompt)
     if tokens is None:
         return passed("system, order and ending are right; tokens could not be had")
     for mark in dict.fromkeys(_MARK.findall(prompt)):  # 4
@@ -116,17 +116,17 @@ async def _render(talk: ModelClient, about: CheckContext) -> CheckResult:
         begins += 1
     if begins > 1:  # 5
         return failed("bos", f"the prompt begins with {begins} times {tokens[0]}")
-    counted = (await ask(talk, about, turns, max_tokens=1)).timed.tokens.input
+    counted = (await ask(client, ctx, turns, max_tokens=1)).timing.tokens.input
     if counted is not None and abs(counted - len(tokens)) > max(2, 0.05 * len(tokens)):  # 6
         text = f"a chat is counted as {counted} tokens, its rendered prompt is {len(tokens)}"
         return failed("count", text, tokens=len(tokens), counted=counted)
     return passed(f"{len(tokens)} tokens; begins {tokens[0]!r}, ends {tail[-24:]!r}", tokens=len(tokens))
 
 
-async def _pieces(about: CheckContext, prompt: str) -> list[str] | None:
+async def _pieces(ctx: CheckContext, prompt: str) -> list[str] | None:
     """As the engine itself would read it, its own beginning of sequence included."""
     asked = {"content": prompt, "add_special": True, "parse_special": True, "with_pieces": True}
-    told = (await about.look.post(f"{about.facts.engine}/tokenize", asked)).document
+    told = (await ctx.pages.post(f"{ctx.facts.engine}/tokenize", asked)).document
     tokens = told.get("tokens") if isinstance(told, dict) else None
     if not isinstance(tokens, list) or not all(isinstance(one, dict) and "piece" in one for one in tokens):
         return None

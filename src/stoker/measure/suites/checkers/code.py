@@ -34,5 +34,5 @@ def check_code(check: CodeCheck, answer: Answer, run: RunProgram) -> Grade:
     """Raises Broken: the sandbox could not run it."""
     ran = run(find_program(check, answer_text(answer)), check.tests)
     if ran.end is SandboxOutcome.BROKEN:
-        raise CheckBroken(ran.told)
-    return PASSED if ran.end is SandboxOutcome.PASSED else Grade(False, ran.told)
+        raise CheckBroken(ran.message)
+    return PASSED if ran.end is SandboxOutcome.PASSED else Grade(False, ran.message)

@@ -29,7 +29,7 @@ _MARKS = " \t\n.,;:!*`'\"\u201c\u201d\u2018\u2019()[]"
 
 class Grade(NamedTuple):
     passed: bool
-    told: str = ""
+    reason: str = ""
     """Why not, in a few words."""
 
 

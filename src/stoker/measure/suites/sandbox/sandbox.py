@@ -48,7 +48,7 @@ class SandboxOutcome(StrEnum):
 
 class SandboxResult(NamedTuple):
     end: SandboxOutcome
-    told: str = ""
+    message: str = ""
     output: bytes = b""
     """What it said, at most OUTPUT bytes."""
     seconds: float = 0.0
@@ -59,7 +59,7 @@ class SandboxResult(NamedTuple):
 class IsolationMethod(NamedTuple):
     """One way to start it."""
 
-    told: str
+    description: str
     prefix: tuple[str, ...] = ()
     user: int | None = None
 
@@ -110,7 +110,7 @@ def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
         finally:
             os.close(writing)
         try:
-            return _watch(process, reading, _order(code, tests, writing))._replace(isolation=chosen.told)
+            return _watch(process, reading, _order(code, tests, writing))._replace(isolation=chosen.description)
         finally:
             _end(process)
             os.close(reading)
@@ -217,13 +217,13 @@ class _Heard:
 
 def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> SandboxResult:
     """1. never ready  2. passed  3. failed, with its reason  4. said too much  5. took too long  6. ended itself."""
-    heard = _Heard(process, reading, order)
-    early = heard.listen()
-    output, seconds = heard.output[:OUTPUT], round(time.monotonic() - heard.began, 3)
-    if not heard.is_ready:  # 1
+    reply = _Heard(process, reading, order)
+    early = reply.listen()
+    output, seconds = reply.output[:OUTPUT], round(time.monotonic() - reply.began, 3)
+    if not reply.is_ready:  # 1
         why = "no sign of life" if early else output.decode("utf-8", "replace").strip()[-160:]
         return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox did not start: {why}", output, seconds)
-    verdict, _, why = heard.last.partition(" ")
+    verdict, _, why = reply.last.partition(" ")
     if verdict == "passed":  # 2
         return SandboxResult(SandboxOutcome.PASSED, "", output, seconds)
     if verdict == "failed":  # 3
