@@ -39,7 +39,7 @@ def digest(content: bytes) -> str:
 def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often this process, which is pytest's, should have stepped aside; no proxy, no pauses."""
     asked: list[int] = []
-    monkeypatch.setattr("stoker.fleet.stage.priority.step_aside", lambda: asked.append(1))
+    monkeypatch.setattr("stoker.fleet.stage.priority.lower_priority", lambda: asked.append(1))
     monkeypatch.setattr(http_download, "PAUSE", 0.0)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):

@@ -29,7 +29,7 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front, Pages
+from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport, StatusSources
@@ -104,13 +104,13 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
-    pages = Pages(
+    endpoints = Endpoints(
         Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
     )
-    return Front(flow, parts.gateway.door, pages, store.metrics.observe_refusal)
+    return Front(flow, parts.gateway.door, endpoints, store.metrics.observe_refusal)
 
 
 def _thinking_signer(state: StateDir) -> Signer:

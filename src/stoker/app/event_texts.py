@@ -16,7 +16,7 @@ def swap_text(report: SwapReport) -> str:
         return f"after {swap_seconds(report):.2f} s"
     if report.outcome == "failed":
         return report.error
-    how = "" if report.temperature == "unknown" else f"{report.temperature} "
+    how = "" if report.start_kind == "unknown" else f"{report.start_kind} "
     victims = f", {' and '.join(report.victims)} made room" if report.victims else ""
     return f"{how}start, {swap_seconds(report):.2f} s{victims}"
 

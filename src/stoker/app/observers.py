@@ -74,9 +74,9 @@ class Observer:
     def on_event(self, event: Event) -> None:
         match event:
             case FleetBecameBusy():  # first, because it comes with most requests
-                self._fleet.warm.busy(True)
+                self._fleet.warm.set_busy(True)
             case FleetBecameIdle():
-                self._fleet.warm.busy(False)
+                self._fleet.warm.set_busy(False)
             case SwapEnded(report):
                 self._on_swap(report)
             case ServeAdopted(serve):
@@ -116,7 +116,7 @@ class Observer:
     def _on_swap(self, report: SwapReport) -> None:
         metrics, collector = self._store.metrics, self._quality.collector
         name = report.serve or ",".join(report.victims)
-        metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.temperature)
+        metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
         log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))

@@ -24,7 +24,8 @@ from stoker.app.resume import to_resume
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
 from stoker.gateway.front import Front
-from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen, logging_to
+from stoker.gateway.log_file import logging_to
+from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
 from stoker.store.state import StateDir
 
