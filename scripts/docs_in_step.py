@@ -106,7 +106,7 @@ class Nobody:
     def displaces(self, name: str) -> bool:
         return False
 
-    def ails(self, name: str, now: float) -> str:
+    def unavailable_reason(self, name: str, now: float) -> str:
         return ""
 
 

@@ -35,13 +35,13 @@ class MemoryMeter:
         self._slot_of = slot_of
         self._log = log
 
-    async def weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
+    async def measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         """What these processes hold of the serve's slot. On cancel nothing stays."""
-        return await asyncio.to_thread(self._weigh, serve, pids)
+        return await asyncio.to_thread(self._measure, serve, pids)
 
-    def weigh_group(self, serve: Serve, leader: int) -> int | None:
+    def measure_group(self, serve: Serve, leader: int) -> int | None:
         """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
-        return self._weigh(serve, process_group.members(leader)).weight.bytes
+        return self._measure(serve, process_group.members(leader)).weight.bytes
 
     def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
         """The uuids of the devices that the serve is to use, and of those that it holds memory of (None: unknown).
@@ -65,11 +65,11 @@ class MemoryMeter:
             return uuids, None
         return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
 
-    async def before(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         """What is free and who holds it, before something is stopped."""
         return await asyncio.to_thread(snapshot, self._probe)
 
-    async def until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
+    async def wait_until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
         """Until what `pids` held is free, FREE_WITHIN seconds at most; what does not come back is logged."""
         freed = await wait_until_free(self._probe, pids, before, self._clock, FREE_WITHIN)
         if freed.missing or freed.holders:
@@ -117,7 +117,7 @@ class MemoryMeter:
                 raise StartFailed(f"{text}; {next_step}, and `stoker top` who lives there", code="startup_memory")
         return list(report.problems)
 
-    def _weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
+    def _measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         slot = self._slot_of(serve.slot)
         devices = chosen(self._probe.devices(), slot.devices if slot is not None else ())
         return measure(pids, devices, self._probe.by_process() if devices else None)

@@ -56,7 +56,7 @@ class Supervisor:
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)
         self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
-        self._sleep_control = SleepControl(context.clock, meter.weigh_group)
+        self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
         self._adopted = asyncio.Event()
         """Clear while `adopt` looks: what it finds must not be started a second time."""
@@ -107,13 +107,13 @@ class Supervisor:
 
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
         """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
-        self.warm.busy(True)  # nothing is read ahead while something loads
+        self.warm.set_busy(True)  # nothing is read ahead while something loads
         try:
             running = await self._start(serve, on_exit)
-            self._registry.end_sleepers(self.warm.started(serve))
+            self._registry.end_sleepers(self.warm.on_started(serve))
             return running
         finally:
-            self.warm.busy(False)
+            self.warm.set_busy(False)
 
     async def _start(self, serve: Serve, on_exit: OnExit) -> Running:
         await self._adopted.wait()
@@ -143,10 +143,10 @@ class Supervisor:
                 return
         except BaseException:  # whoever cancels: nobody knows whether it sleeps, so it ends
             await self._registry.stop(managed, grace)
-            self._registry.end_sleepers(self.warm.gone(name))
+            self._registry.end_sleepers(self.warm.on_gone(name))
             raise
         await self._save_and_stop(managed, grace)
-        self._registry.end_sleepers(self.warm.left(managed.serve) if keep_warm else self.warm.gone(name))
+        self._registry.end_sleepers(self.warm.on_stopped(managed.serve) if keep_warm else self.warm.on_gone(name))
 
     async def forget(self, name: str) -> None:
         """See `Fleet.forget`."""
@@ -163,7 +163,7 @@ class Supervisor:
         """Whether it sleeps now; if not, it is to be stopped."""
         name = managed.serve.name
         size = (managed.measured.bytes or 0) if managed.measured is not None and managed.serve.sleep_level == 1 else 0
-        ended = self.warm.left(managed.serve, asleep=size)
+        ended = self.warm.on_stopped(managed.serve, asleep=size)
         self._registry.end_sleepers(ended)
         if name in ended:
             self._log.warning("serve %s is stopped instead of put to sleep: the warm pool has no room for it", name)
@@ -173,7 +173,7 @@ class Supervisor:
         if not why and not self.warm.is_sleeper(name):
             why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
         if not why and managed.state is LifecycleState.READY:
-            managed.happen(LifecycleEvent.SLEPT)
+            managed.apply(LifecycleEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
         return False
@@ -187,12 +187,12 @@ class Supervisor:
             await self._registry.stop(managed, managed.serve.stop_grace)
             return None
         began = self._clock.now()
-        managed.happen(LifecycleEvent.WOKEN)
-        managed.serve, managed.on_exit, managed.temperature = serve, on_exit, "asleep"
+        managed.apply(LifecycleEvent.WOKEN)
+        managed.serve, managed.on_exit, managed.start_kind = serve, on_exit, "asleep"
         try:
             why = await self._sleep_control.wake(managed)
             if not why:
-                managed.happen(LifecycleEvent.PROVED)
+                managed.apply(LifecycleEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
@@ -213,18 +213,18 @@ class Supervisor:
         for other in list(self._registry.serves.values()):  # a sleeper holds its port
             if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
-                self._registry.end_sleepers(self.warm.gone(other.serve.name))
+                self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable(serve)
-        temperature = await self.warm.temperature(serve)
+        start_kind = await self.warm.start_kind(serve)
         launched = await self._launch(serve)
         record = launched.record
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
-        managed.log, managed.log_start, managed.temperature = launched.log, launched.log_start, temperature
+        managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
         try:
             self._registry.take(managed, LifecycleEvent.LAUNCHED)
         except ProcessLookupError:
             self._registry.records.remove(record)
-            managed.left_unasked = True
+            managed.ended_unexpectedly = True
             raise exit_report.ended_while_starting(managed, self._clock.now()) from None
         try:
             self._registry.write_record(managed, record)
@@ -245,7 +245,7 @@ class Supervisor:
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
             )
-            managed.happen(LifecycleEvent.PROVED)
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
@@ -279,7 +279,7 @@ class Supervisor:
         self._registry.take(managed, LifecycleEvent.LAUNCHED)
         try:
             proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
-            managed.happen(LifecycleEvent.PROVED)
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise

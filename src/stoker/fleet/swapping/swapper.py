@@ -103,7 +103,7 @@ class Swapper:
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
         """One swap, whatever becomes of it: the scheduler hears of it in every case."""
         error: StokerError | None = None
-        outcome, temperature = report.outcome, report.temperature
+        outcome, start_kind = report.outcome, report.start_kind
         untouched = serve is not None
         entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
@@ -125,7 +125,7 @@ class Swapper:
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
-                temperature = running.temperature
+                start_kind = running.start_kind
             outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:
             outcome = "cancelled"
@@ -140,7 +140,7 @@ class Swapper:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
             said = error.message if error is not None else ""
-            report = replace(report, outcome=outcome, temperature=temperature, error=said)
+            report = replace(report, outcome=outcome, start_kind=start_kind, error=said)
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
