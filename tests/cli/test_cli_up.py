@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 @dataclass
 class Ran:
-    """What `stoker.app.application.run` was called with."""
+    """What `stoker.app.run.run` was called with."""
 
     settings: Settings
     leave_running: bool
@@ -37,7 +37,7 @@ class Ran:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
-    """Stands in for `stoker.app.application`: it listens, and ends with code 0."""
+    """Stands in for `stoker.app.run`: it listens, and ends with code 0."""
     calls: list[Ran] = []
 
     def run_app(settings: Settings, **given: Any) -> int:
@@ -45,10 +45,10 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
         given["announce"](f"listening on http://127.0.0.1:{settings.front_door.port}")
         return int(app.code)
 
-    app = types.ModuleType("stoker.app.application")
+    app = types.ModuleType("stoker.app.run")
     app.run = run_app  # type: ignore[attr-defined]
     app.code = 0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stoker.app.application", app)
+    monkeypatch.setitem(sys.modules, "stoker.app.run", app)
     return calls
 
 
@@ -218,7 +218,7 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
 def test_a_failed_experiment_keeps_its_log(
     config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
 ) -> None:
-    sys.modules["stoker.app.application"].code = 1  # type: ignore[attr-defined]
+    sys.modules["stoker.app.run"].code = 1  # type: ignore[attr-defined]
     assert run(["serves", "experiment", "--model", "fast.gguf", "--port", str(port)]) == 1
     (kept,) = temporary.iterdir()
     assert str(kept / "logs" / "fast.log") in capsys.readouterr().err

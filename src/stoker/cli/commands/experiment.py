@@ -52,7 +52,7 @@ def experiment(
         started = command_line(serve)
         terminal.say(f"would listen on http://127.0.0.1:{port}/v1 and start:\n  {started}")
         return
-    from stoker.app.application import run
+    from stoker.app.run import run
     from stoker.cli.commands.up import announcer, require_port
 
     state = Path(tempfile.mkdtemp(prefix="stoker-experiment-"))

@@ -54,7 +54,7 @@ def up(
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
     require_port(settings)
-    from stoker.app.application import run
+    from stoker.app.run import run
 
     announce = announcer(settings, demo.screen(settings)) if demo_ else terminal.say
     raise typer.Exit(
