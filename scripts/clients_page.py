@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stoker.cli.clients.table import CLIENTS
+from stoker.cli.clients.all_clients import CLIENTS
 from stoker.cli.main import run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "clients.md"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stoker.config.explain import schema
+from stoker.config.effective import schema
 from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
 

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from stoker.config.explain import schema, show, to_toml, warnings
+from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
-from stoker.config.render import render
+from stoker.config.toml_writer import render
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.config.explain import show, to_toml, warnings
+from stoker.config.effective import show, to_toml
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass

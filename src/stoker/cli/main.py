@@ -29,8 +29,8 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, exit_code
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
 
@@ -83,7 +83,7 @@ def root(
 @app.command()
 def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """Read the configuration again. What did not change in it keeps running, with its streams."""
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         answer = control.reload()
     if json:
         terminal.emit(
