@@ -2,7 +2,7 @@
 
 Readers and writers report a gap by its code. `LOSSY` gaps are reported to the client, in `x-stoker-translation:
 lossy:CODE`, and recorded in the decision; a serve with strict translation refuses the request instead. `LOSSLESS` gaps
-change only the form, and are not reported. docs/translation.md shows this table.
+change only the form, and are not reported. docs/reference/translation.md shows this table.
 """
 
 from __future__ import annotations
