@@ -106,7 +106,7 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
         def displaces(self, name: str) -> bool:
             return False
 
-        def ails(self, name: str, now: float) -> str:
+        def unavailable_reason(self, name: str, now: float) -> str:
             return ""
 
     router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], Evidence({}), Nobody(), lambda: 0.0)

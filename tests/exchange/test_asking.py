@@ -12,7 +12,7 @@ import pytest
 from stoker.domain.errors import ClientError
 from stoker.exchange import internal_client
 from stoker.exchange.internal_client import InternalClient
-from stoker.quality.recheck import PendingRecheck, Rechecks, RunningServe
+from stoker.quality.recheck import PendingRecheck, Rechecks, VerifiedServe
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_preflight_that_is_stopped_before_its_first_step_is_asked_for_again() 
         proved.append(serve.name)
         return ()
 
-    async def on_checked(running: RunningServe, pending: PendingRecheck, rounds: Any) -> bool:
+    async def on_checked(running: VerifiedServe, pending: PendingRecheck, rounds: Any) -> bool:
         return False
 
     async def main() -> None:

@@ -28,7 +28,7 @@ from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front, Pages
+from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.accept.door import Door
@@ -233,7 +233,7 @@ class Stage:
         settings = FlowSettings(self.front_door, names)
         self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
         self.door = Door(self.front_door)
-        front = Front(self.flow, self.door, self.pages(), self._count)
+        front = Front(self.flow, self.door, self.endpoints(), self._count)
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state = ServerState()
@@ -243,9 +243,9 @@ class Stage:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    def pages(self) -> Pages:
+    def endpoints(self) -> Endpoints:
         """What answers everything but inference."""
-        return Pages(SmallAdmin(), self.status, SmallModels())  # type: ignore[arg-type]
+        return Endpoints(SmallAdmin(), self.status, SmallModels())  # type: ignore[arg-type]
 
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""

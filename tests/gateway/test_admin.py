@@ -18,7 +18,7 @@ from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
-from stoker.gateway.front import Pages
+from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.promotion.promotions import Promotions
@@ -56,10 +56,10 @@ class Office(Stage):
         super().__init__(*parts)
         self.store = store
 
-    def pages(self) -> Pages:
+    def endpoints(self) -> Endpoints:
         clock = LoopClock()
         sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
-        return Pages(
+        return Endpoints(
             Admin(self.conductor, self.flow, clock, DecisionPages(self.store), lambda: self.reload(), Moves()),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),

@@ -38,7 +38,7 @@ class Room:
     def displaces(self, name: str) -> bool:
         return not self.is_loaded(name)
 
-    def ails(self, name: str, now: float) -> str:
+    def unavailable_reason(self, name: str, now: float) -> str:
         return ""
 
 

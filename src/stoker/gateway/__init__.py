@@ -4,5 +4,6 @@ front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
 admin   POST /admin/VERB                                decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models
-ollama  the read-only endpoints of Ollama               server     sockets, event loop, signals, log
+ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
+server  sockets, event loop, signals
 """

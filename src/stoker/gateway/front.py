@@ -4,7 +4,7 @@
 2. health is answered to everybody, and so are preflight requests of browsers
 3. Host, Origin, key: refused before the answer could say whether the path exists
 4. the route; pages of other sites may not use what changes anything
-5. inference goes to `flow`, everything else is answered by one of the `Pages`
+5. inference goes to `flow`, everything else is answered by one of the `Endpoints`
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ None of them changes a serve's state: no slot save, sleep, load, or change of pr
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class Endpoints:
     """What answers the requests that are not inference."""
 
     admin: Admin
@@ -74,7 +74,7 @@ class Front:
         self,
         flow: Flow,
         door: Door,
-        pages: Pages,
+        endpoints: Endpoints,
         on_refused: Callable[[str, str], None] = lambda reason, origin: None,
     ) -> None:
         """`on_refused(reason, origin)`: a request was refused before it reached a serve or an admin verb."""
@@ -84,12 +84,8 @@ class Front:
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
         self.routes = Routes(flow.settings.front_door.prefixes)
-        self._pages = pages
+        self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
-
-    def configure(self, door: Door) -> None:
-        """Admit the next request by this door."""
-        self.door = door
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
@@ -110,7 +106,7 @@ class Front:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
-                self._pages.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.legacy)
+                self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.legacy)
         except StokerError as error:
             self._turn_away(call, error)
             return None
@@ -144,21 +140,21 @@ class Front:
                 case Kind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    work = self._pages.admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
                     # A verb may use asyncio.timeout and the like, which need a real task; a Turn is none.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
                     call.reply.whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
                 case Kind.MODELS:
                     self._json(call, self._models(caller, route.rest))
                 case Kind.OLLAMA:
-                    self._pages.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
+                    self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
                     self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
                 case Kind.STATUS:
                     require(caller, Scope.OBSERVE)
-                    self._json(call, self._pages.status.document())
+                    self._json(call, self._endpoints.status.document())
                 case Kind.METRICS:
                     require(caller, Scope.OBSERVE)
-                    text = await asyncio.to_thread(self._pages.status.metrics, self._pages.status.document())
+                    text = await asyncio.to_thread(self._endpoints.status.metrics, self._endpoints.status.document())
                     self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
                 case _:
                     self._simple(call, route)
@@ -207,11 +203,11 @@ class Front:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
         names = self.flow.settings.names
         if wanted and self._is_task(caller, wanted):
-            return self._pages.models.task(wanted)
+            return self._endpoints.models.task(wanted)
         if wanted:
-            return self._pages.models.serve(wanted, names.resolve(wanted, caller.may_use))
-        data = [self._pages.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
-        data += [self._pages.models.task(name) for name in self._tasks(caller)]
+            return self._endpoints.models.serve(wanted, names.resolve(wanted, caller.may_use))
+        data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
+        data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
@@ -234,7 +230,7 @@ class Front:
             return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
 
         serves, tasks = names.listed(caller.may_use), self._tasks(caller)
-        return self._pages.ollama.answer(path, body, serves, tasks, find, self._pages.models.is_up)
+        return self._endpoints.ollama.answer(path, body, serves, tasks, find, self._endpoints.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")

@@ -19,7 +19,7 @@ from stoker.domain.protocols import Clock
 from stoker.domain.run import Fingerprint, Kind
 from stoker.domain.tier import Demotion, Tier
 from stoker.measure.artifacts import result_file
-from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, RunningServe, prove
+from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, VerifiedServe, prove
 from stoker.request.decide.demotion import Next, never_passed, settle, told
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -90,19 +90,19 @@ class Demoter:
     async def close(self) -> None:
         await self._rechecks.close()
 
-    def _running(self, name: str) -> RunningServe | None:
+    def _running(self, name: str) -> VerifiedServe | None:
         router, target, key = self._router, self._target(name), self._fingerprint_key(name)
         if router is None or target is None or key is None or not self._evidence.is_verified(name):
             return None
         serve = next((router.serve_of(tier) for tier in router.settings.tiers if tier.serve == name), None)
-        return None if serve is None else RunningServe(serve, target, key)
+        return None if serve is None else VerifiedServe(serve, target, key)
 
     def _is_suspect(self, name: str, key: Key) -> bool:
         """Whether the tier is still suspect at the class, and still served by that serve."""
         tier = None if self._router is None else self._router.tier(key[0])
         return tier is not None and tier.serve == name and self._evidence.is_suspect(key)
 
-    async def _on_checked(self, running: RunningServe, pending: PendingRecheck, rounds: Rounds) -> bool:
+    async def _on_checked(self, running: VerifiedServe, pending: PendingRecheck, rounds: Rounds) -> bool:
         """Settle each tier and class that the preflight ran for. Whether to run it again."""
         name, outcomes = running.serve.name, set()
         never = await asyncio.to_thread(self._never_passed, running)
@@ -122,7 +122,7 @@ class Demoter:
                 log.warning(text, self._store.path, error.strerror)
         return Next.AGAIN in outcomes
 
-    def _never_passed(self, running: RunningServe) -> frozenset[str]:
+    def _never_passed(self, running: VerifiedServe) -> frozenset[str]:
         """Gates that this model never passed, by the preflights on disk: a failure of those is no news. Reads files."""
         runs = []
         for path in result_file.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{result_file.ENDING}"):

@@ -30,7 +30,7 @@ FingerprintKey = tuple[str, str]
 """Identity and execution of a fingerprint."""
 
 
-class RunningServe(NamedTuple):
+class VerifiedServe(NamedTuple):
     """A serve that can be asked."""
 
     serve: Serve
@@ -56,9 +56,9 @@ class Rechecks:
 
     def __init__(
         self,
-        find: Callable[[str], RunningServe | None],
+        find: Callable[[str], VerifiedServe | None],
         prove: Prove,
-        on_checked: Callable[[RunningServe, PendingRecheck, Rounds], Awaitable[bool]],
+        on_checked: Callable[[VerifiedServe, PendingRecheck, Rounds], Awaitable[bool]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
@@ -123,7 +123,7 @@ class Rechecks:
     def _cool_down(self, name: str, pending: PendingRecheck) -> None:
         self._cooling |= dict.fromkeys(((name, key) for key in pending.keys), self._now() + RECHECK_COOLDOWN)
 
-    async def _check(self, running: RunningServe, pending: PendingRecheck) -> None:
+    async def _check(self, running: VerifiedServe, pending: PendingRecheck) -> None:
         name = running.serve.name
         pending.tries += 1
         rounds: Rounds = [[Finding("preflight", Outcome.INTERRUPTED)]]

@@ -31,7 +31,7 @@ class FleetView(Protocol):
 
     def displaces(self, name: str) -> bool: ...
 
-    def ails(self, name: str, now: float) -> str: ...
+    def unavailable_reason(self, name: str, now: float) -> str: ...
 
 
 class Requester(NamedTuple):
@@ -121,7 +121,11 @@ class TierRouter:
             tier,
             worst([self.standing(tier, name) for name in classes]),
             barred[0] if barred else "",
-            "" if serve is None else "circuit_open" if breaker.is_shut(now) else self._fleet.ails(tier.serve, now),
+            ""
+            if serve is None
+            else "circuit_open"
+            if breaker.is_shut(now)
+            else self._fleet.unavailable_reason(tier.serve, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
             tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
@@ -170,14 +174,18 @@ class TierRouter:
 
     def is_up(self, serve: str) -> bool:
         """Whether a serve is loaded and nothing is wrong with it."""
-        return self._fleet.is_loaded(serve) and not self._fleet.ails(serve, self._now())
+        return self._fleet.is_loaded(serve) and not self._fleet.unavailable_reason(serve, self._now())
 
     def unavailable_reason(self, tier: Tier) -> str:
         """Why a tier cannot serve now; empty: it can, once it is loaded."""
-        now, breaker = self._now(), self.health.breaker(tier.name)
-        if breaker.pause(now):
-            return RATE_LIMITED
-        return "circuit_open" if breaker.is_shut(now) else self._fleet.ails(tier.serve, now)
+        now = self._now()
+        return RATE_LIMITED if self.health.breaker(tier.name).pause(now) else self._failure_of(tier, now)
+
+    def _failure_of(self, tier: Tier, now: float) -> str:
+        """The same without pauses that the tier asked for."""
+        if self.health.breaker(tier.name).is_shut(now):
+            return "circuit_open"
+        return self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""

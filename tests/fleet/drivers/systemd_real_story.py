@@ -80,9 +80,9 @@ async def main():
         exited.set()
 
     def supervisor():
-        fleet = Supervisor(FleetContext(paths, RealClock(), logging.getLogger("real"), lambda: bytes(32)))
-        fleet._drivers[Driver.SYSTEMD] = SystemdDriver(HERE / "state", Keys(signer), logging.getLogger("real"))
-        return fleet
+        log = logging.getLogger("real")
+        drivers = {Driver.SYSTEMD: SystemdDriver(HERE / "state", Keys(signer), log)}
+        return Supervisor(FleetContext(paths, RealClock(), log, lambda: bytes(32), drivers=drivers))
 
     fleet = supervisor()
     found["problems"] = await fleet.examine(serve)

@@ -69,7 +69,7 @@ def test_a_serve_that_is_taken_out_of_the_configuration_while_it_falls_asleep_en
         running = await fleet.start(given, workshop.on_exit)
         stopping = asyncio.get_running_loop().create_task(fleet.stop("big", 1, keep_warm=True))
         await asyncio.sleep(0)
-        fleet.cool(warm.reload(2**30, [], False))
+        fleet.end_sleepers(warm.reload(2**30, [], False))
         await stopping
         assert not psutil.pid_exists(running.pid)
         assert warm.statistics().warm == ()
@@ -101,9 +101,8 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
         install(workshop.directory, "vllm", "--memory-mb", "64")
         first = serve(workshop, "vllm", sleep_level=1, port=free_port("127.0.0.1", set()))
         second = replace(first, name="other", served_name="other", sleep_level=None)
-        fleet = workshop.supervisor()
         warm = WarmKeeper(2**30, [first, second], LOG, predict=False)
-        fleet.warm = warm
+        fleet = workshop.supervisor(warm)
         await fleet.start(first, workshop.on_exit)
         await fleet.stop("big", 1, keep_warm=True)
         running = await fleet.start(second, workshop.on_exit)
@@ -119,11 +118,13 @@ def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.Mo
     monkeypatch.setattr(serve_registry, "LOOK_LIMIT", 0.1)
     gate = threading.Event()
 
-    class Hung:
+    class HangsLater:
         source = "NVML"
+        hangs = False
 
         def devices(self) -> list[Any]:
-            gate.wait(20)
+            if self.hangs:
+                gate.wait(20)
             return []
 
         def by_process(self) -> None:
@@ -133,10 +134,11 @@ def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.Mo
             return []
 
     async def story(workshop: Any) -> None:
-        fleet = workshop.supervisor()
+        probe = HangsLater()
+        fleet = workshop.supervisor(probe=probe)
         running = await fleet.start(workshop.serve(), workshop.on_exit)
-        await asyncio.gather(*fleet._weighing)
-        fleet._scales._probe = Hung()
+        await until(lambda: fleet.statistics()["a"].measured)
+        probe.hangs = True
         await fleet.stop("a", 0.5)
         assert not psutil.pid_exists(running.pid)
         gate.set()

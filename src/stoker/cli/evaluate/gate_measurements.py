@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -101,7 +101,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is is measured now")
         try:
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))

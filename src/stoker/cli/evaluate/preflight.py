@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning, UsageError
+from stoker.cli.console.errors import FAILED, NotRunning, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
@@ -72,12 +72,13 @@ def preflight(
 
 
 def _list(json: bool) -> None:
-    from stoker.measure.preflight.table import CHECKS
+    from stoker.measure.preflight.table import CHECKS, DIALECTS
 
     if json:
         terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in CHECKS])
     else:
         terminal.table(("CHECK", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in CHECKS])
+        terminal.note(DIALECTS)
 
 
 def _found(

@@ -3,7 +3,8 @@
 supervisor      start, sleep, stop, adopt, close
 serve_registry  the serves that Stoker runs, and what happens to each
 managed_serve   one serve, from launch to its end; lifecycle: its states and events, as one table
-preflight       what prevents a start: requirements, ports
+start_checks    what prevents a start; fetches missing weights
+preflight       requirements and ports of one serve
 adoption        serves that an earlier run left running
 sleep_control   puts serves to sleep and wakes them
 memory_meter    measures what a serve holds in memory

@@ -1,4 +1,4 @@
-"""What is said of a start that failed, and of a serve that ended by itself."""
+"""Messages about a start that failed, and about a serve that ended by itself."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from stoker.fleet.supervision.managed_serve import ManagedServe
 _DETAIL = 400
 
 
-def ended_while_starting(held: ManagedServe, now: float) -> StartFailed:
+def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
     """It ended, or was ended, before it was ready."""
-    name = held.serve.name
-    if not held.left_unasked:
+    name = managed.serve.name
+    if not managed.ended_unexpectedly:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
-    code = held.unit.code if held.unit is not None else None
-    said = held.last_words()
-    text = f"serve '{name}' {describe_exit(code)} after {now - held.began:.1f} s: {said.text or 'it said nothing'}"
+    code = managed.unit.code if managed.unit is not None else None
+    said = managed.last_output()
+    text = f"serve '{name}' {describe_exit(code)} after {now - managed.began:.1f} s: {said.text or 'it said nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
     kind = said.failure.kind.value if said.failure is not None else None
-    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(held)}", code=kind)
+    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
 
 
-def not_ready_in_time(held: ManagedServe, limit: float, last: str) -> StartFailed:
+def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFailed:
     """It was not ready in time. `last` is what the last probe found."""
-    serve = held.serve
-    if held.unit is None:
+    serve = managed.serve
+    if managed.unit is None:
         return StartFailed(
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
             "or correct its `base_url`"
         )
-    said = held.last_words().text
+    said = managed.last_output().text
     return StartFailed(
         f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
-        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(held)}"
+        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
     )
 
 
-def wrong_answer(held: ManagedServe, what: str) -> StartFailed:
+def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
     """It answers, but not as it should."""
-    return StartFailed(redact(f"serve '{held.serve.name}' {what}", held.secrets()))
+    return StartFailed(redact(f"serve '{managed.serve.name}' {what}", managed.secrets()))
 
 
-def exit_text(held: ManagedServe, code: int | None, now: float) -> str:
-    """For `on_exit`: how a ready serve ended, and the end of what it said."""
-    said = held.last_words()
-    text = f"{describe_exit(code)} after {now - held.began:.0f} s"
+def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
+    """For `on_exit`: how a ready serve ended, and its last output."""
+    said = managed.last_output()
+    text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
 
 
-def _log(held: ManagedServe) -> str:
-    return (
-        f"its whole log is {held.log}" if held.log is not None else f"`stoker serves logs {held.serve.name}` has more"
-    )
+def _log(managed: ManagedServe) -> str:
+    if managed.log is not None:
+        return f"its whole log is {managed.log}"
+    return f"`stoker serves logs {managed.serve.name}` has more"
 
 
 def _killed(code: int | None) -> str:

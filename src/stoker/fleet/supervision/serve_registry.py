@@ -1,7 +1,7 @@
-"""Every serve in our care, and what happens to it. No method here starts one: the supervisor does.
+"""The serves that Stoker runs, and what happens to each after its launch.
 
-Reading order: `_take` (it is ours from now on), `_left` (a leader ended), `_stop` (we end it), `_gone` (nothing is left
-of it).
+Reading order: `take` (a serve joins), `_on_exit` (its process ended), `stop` (Stoker ends it), `_on_gone` (nothing is
+left of it).
 """
 
 from __future__ import annotations
@@ -9,51 +9,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.domain.access import Conversations, Paths
+from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.protocols import Clock, Running
-from stoker.domain.serve import Driver, Serve, Slot
-from stoker.fleet.conversations.keeper import ConversationKeeper as Conversing
+from stoker.domain.serve import Driver, Slot
+from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
-from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
+from stoker.fleet.memory.device import DeviceProbe
 from stoker.fleet.memory.ledger import MemorySize
 from stoker.fleet.memory.probe import machine
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import LogKeeper
-from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord, StartRecords
-from stoker.fleet.rehydrate.fetch import FetchProgress
-from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import exit_report, preflight, requirements
-from stoker.fleet.supervision.adoption import AdoptionJudge
+from stoker.fleet.supervision import exit_report, requirements
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe
 from stoker.fleet.supervision.memory_meter import MemoryMeter
-from stoker.fleet.supervision.sleep_control import SleepControl
-from stoker.fleet.warm.keeper import WarmKeeper as Warming
+from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
 LOOK_LIMIT = 2.0
-"""Seconds that a look at who holds what may take before a stop."""
+"""Seconds that measuring memory may take before a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeStatistics:
-    """One serve in our care, as it is now. None: unknown, or there is none."""
+    """One serve as it is now. None: unknown or absent."""
 
     state: str
     pid: int | None
@@ -67,7 +61,7 @@ class ServeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class FleetContext:
-    """What every fleet is built with. `signing_key` is asked each time: it may be rotated."""
+    """The outside world of a fleet. `signing_key` is called each time: the key may be rotated."""
 
     paths: Paths
     clock: Clock
@@ -76,104 +70,53 @@ class FleetContext:
     slot_of: Callable[[str | None], Slot | None] = lambda name: None
     """A slot by its name, as configured now."""
     notify: Notify = ignore
+    drivers: Mapping[Driver, UnitDriver] = field(default_factory=dict)
+    """Drivers to use instead of the usual ones."""
+    probe: DeviceProbe = field(default_factory=machine)
 
 
 class ServeRegistry:
-    """The part of the fleet that keeps the books. All methods belong to the event loop's thread."""
+    """The serves that Stoker runs, each from its launch until nothing of it is left. Starts none itself.
+
+    All methods belong to the event loop's thread.
+    """
 
     def __init__(
-        self,
-        context: FleetContext,
-        warm: Warming | None = None,
-        conversations: Conversations = Conversations(),  # noqa: B008  # frozen
+        self, context: FleetContext, keys: Keys, meter: MemoryMeter, warm: WarmKeeper, conversations: ConversationKeeper
     ) -> None:
-        paths, clock, log = context.paths, context.clock, context.log
-        self._clock = clock
-        self._log = log
-        self._notify = context.notify
-        state = Path(paths.state)
-        self._paths = paths
-        self._records = StartRecords(state / "serves", log)
-        signer = KeySigner(context.signing_key)
-        self._keys = Keys(signer)
-        self.conversations = Conversing(state / "conversations", conversations, signer, clock, log)
-        self._finder = AdoptionJudge(self._keys)
-        self._drivers: dict[Driver, UnitDriver] = {}
-        self._weights = Rehydrator(paths.state)
-        self._fetched: dict[str, FetchProgress] = {}
-        self._scales = MemoryMeter(machine(), clock, context.slot_of, log)
-        self._rest = SleepControl(clock, self._scales.weigh_group)
-        self.warm = warm or Warming(0, (), log, predict=False)
-        self._logs = LogKeeper(paths.log_bytes, log)
-        self._held: dict[str, ManagedServe] = {}
+        self.serves: dict[str, ManagedServe] = {}
+        """By name. Only the registry writes it."""
+        self.records = StartRecords(Path(context.paths.state) / "serves", context.log)
+        self.is_hurried = False
+        self._context = context
+        self._clock = context.clock
+        self._log = context.log
+        self._keys = keys
+        self._meter = meter
+        self._warm = warm
+        self._conversations = conversations
+        self._drivers: dict[Driver, UnitDriver] = dict(context.drivers)
+        self._logs = LogKeeper(context.paths.log_bytes, context.log)
         self._failures: dict[str, str] = {}
-        self._weighing: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-        self._is_hurried = False
-        self._patient: set[asyncio.Task[Any]] = set()
-        """What is waited for only while nobody is in a hurry."""
-        self._adopted = asyncio.Event()
-        """Clear while `adopt` looks: what it finds must not be started a second time."""
-        self._adopted.set()
+        self._measuring: set[asyncio.Task[None]] = set()
+        self._unhurried: set[asyncio.Task[Any]] = set()
+        """Waits that `hurry` ends."""
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def check(self, serve: Serve) -> list[str]:
-        """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
-        found = preflight.problems(serve, self._ports(), self._pids() if serve.conflicts else ())
-        if self._paths.placement:
-            found += placement_problems(serve, self._paths.vault)
-        return [*found, *self._weights.problems(serve)]
-
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        """See `Fleet.examine`."""
-        problems = self.check(serve)
-        if problems or serve.driver is Driver.EXTERNAL:
-            return problems
-        going = [self._members(self._held[name]) for name in victims if name in self._held]
-        return [
-            *await self._weights.verify(serve),
-            *await self._driver(serve.driver).examine(serve),
-            *await self._scales.obstacles(serve, [pid for pids in going for pid in pids]),
-        ]
-
-    def lacks_weights(self, serve: Serve) -> bool:
-        """See `Fleet.lacks_weights`."""
-        return serve.source is not None and bool(missing(serve))
-
-    async def fetch(self, serve: Serve) -> None:
-        """See `Fleet.fetch`."""
-
-        def tell(progress: FetchProgress) -> None:
-            self._fetched[serve.name] = progress
-
-        try:
-            await self._weights.rehydrate(serve, tell)
-        finally:
-            self._fetched.pop(serve.name, None)
-
-    def fetched(self, name: str) -> str:
-        """See `Fleet.fetched`."""
-        progress = self._fetched.get(name)
-        if progress is None:
-            return "it begins"
-        share = f"{100 * progress.done // progress.total} % of {progress.file}" if progress.total else progress.file
-        left = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
-        return f"{share}{left}"
-
     def circumstances(self, running: Running) -> Circumstances:
-        """What the watchdog looks at once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        """What the watchdog checks once a minute: devices, dependencies, drift. Blocks; any thread may call."""
         serve = running.serve
-        held = self._held.get(serve.name)
-        if held is None or held.record is None:
+        managed = self.serves.get(serve.name)
+        if managed is None or managed.record is None:
             return Circumstances(missing=(), drift=())
-        pids = self._members(held)
-        wanted, engaged = self._scales.devices(serve, pids)
+        pids = self.members(managed)
+        wanted, engaged = self._meter.devices(serve, pids)
         changed: tuple[str, ...] | None = ()
         if serve.driver is Driver.PROCESS:
-            pid = held.record.pid
+            pid = managed.record.pid
             changed = drift(
-                held.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
+                managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
         return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
 
@@ -182,201 +125,214 @@ class ServeRegistry:
         return self._failures.get(name, "")
 
     def is_asleep(self, name: str) -> bool:
-        held = self._held.get(name)
-        return held is not None and held.state is LifecycleState.ASLEEP
+        managed = self.serves.get(name)
+        return managed is not None and managed.state is LifecycleState.ASLEEP
 
     def statistics(self) -> dict[str, ServeStatistics]:
         """By serve's name; what is stopped is not in it."""
-        return {name: self._statistics(held) for name, held in self._held.items()}
+        return {name: self._statistics(managed) for name, managed in self.serves.items()}
 
     # -- what happens to a serve -----------------------------------------------------------------------------------
 
-    def _take(self, held: ManagedServe, event: LifecycleEvent) -> None:
-        """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
-        held.happen(event)
-        if held.record is not None:
-            driver = self._driver(held.record.driver)
-            held.unit = driver.hold(held.record, lambda code: self._left(held, code), lambda: self._gone(held))
-        if held.log is not None:
-            self._logs.watch(held.log)
-        self._held[held.serve.name] = held
+    def take(self, managed: ManagedServe, event: LifecycleEvent) -> None:
+        """Add a serve. Raises ProcessLookupError if its process is gone, or its number belongs to another one."""
+        managed.apply(event)
+        if managed.record is not None:
+            driver = self.driver(managed.record.driver)
+            managed.unit = driver.hold(
+                managed.record, lambda code: self._on_exit(managed, code), lambda: self._on_gone(managed)
+            )
+        if managed.log is not None:
+            self._logs.watch(managed.log)
+        self.serves[managed.serve.name] = managed
 
-    async def _prove(self, held: ManagedServe, limit: float) -> ReadinessProof:
+    async def prove(self, managed: ManagedServe, limit: float) -> ReadinessProof:
         """Raises StartFailed with everything that helps."""
-        readiness = Readiness(held.serve, held.address, self._clock, held.ended)
+        readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
         try:
             async with asyncio.timeout(limit):
                 return await readiness.prove()
         except EngineEnded:
-            await self._hear(held)
-            raise exit_report.ended_while_starting(held, self._clock.now()) from None
+            await self._fetch_output(managed)
+            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
         except NotReady as failure:
-            raise exit_report.wrong_answer(held, str(failure)) from None
+            raise exit_report.wrong_answer(managed, str(failure)) from None
         except TimeoutError:
-            await self._hear(held)
-            raise exit_report.not_ready_in_time(held, limit, readiness.last) from None
+            await self._fetch_output(managed)
+            raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
 
-    async def _hear(self, held: ManagedServe) -> None:
-        """Fetch what it said last, where that is not in a log of ours."""
-        if held.record is not None and held.log is None:
-            held.heard = await self._driver(held.record.driver).said(held.record)
+    async def _fetch_output(self, managed: ManagedServe) -> None:
+        """Fetch its last output if it is not in a log file of Stoker's."""
+        if managed.record is not None and managed.log is None:
+            managed.engine_output = await self.driver(managed.record.driver).recent_output(managed.record)
 
-    def _left(self, held: ManagedServe, code: int | None) -> None:
-        """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
-        was_ready, was_asleep = held.state is LifecycleState.READY, held.state is LifecycleState.ASLEEP
-        is_unasked = held.state is not LifecycleState.STOPPING
-        held.happen(LifecycleEvent.EXITED)
-        held.left_unasked = is_unasked
-        held.ended.set()
-        if is_unasked and held.unit is not None:
-            held.unit.begin_end(0.0)
+    def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
+        """The leader of a process group ended. Kills the rest of the group and wakes every waiter."""
+        was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
+        is_unasked = managed.state is not LifecycleState.STOPPING
+        managed.apply(LifecycleEvent.EXITED)
+        managed.ended_unexpectedly = is_unasked
+        managed.ended.set()
+        if is_unasked and managed.unit is not None:
+            managed.unit.begin_end(0.0)
         if was_asleep:
-            self.cool(self.warm.gone(held.serve.name))
+            self.end_sleepers(self._warm.on_gone(managed.serve.name))
         if was_ready:
-            self.cool(self.warm.left(held.serve))
-            failure = held.last_words().failure
-            self._failures[held.serve.name] = failure.kind.value if failure is not None else ""
-            held.on_exit(held.serve.name, exit_report.exit_text(held, code, self._clock.now()))
+            self.end_sleepers(self._warm.on_stopped(managed.serve))
+            failure = managed.last_output().failure
+            self._failures[managed.serve.name] = failure.kind.value if failure is not None else ""
+            managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
 
-    def _lost(self, held: ManagedServe, readiness: Readiness) -> None:
-        """An external serve does not answer any more."""
-        held.watch = None  # it ends by itself
-        held.happen(LifecycleEvent.EXITED)
-        self._gone(held)
-        held.on_exit(held.serve.name, f"stopped answering at {held.serve.base_url}: {readiness.last}")
+    def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
+        """An external serve stopped answering."""
+        managed.watch = None  # it ends by itself
+        managed.apply(LifecycleEvent.EXITED)
+        self._on_gone(managed)
+        managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
 
-    async def _stop(self, held: ManagedServe, grace: float) -> None:
-        if held.gone.is_set():
+    async def stop(self, managed: ManagedServe, grace: float) -> None:
+        if managed.gone.is_set():
             return
-        held.happen(LifecycleEvent.STOP_ASKED)
-        held.ended.set()
-        if held.unit is not None:
-            pids = self._members(held)
+        managed.apply(LifecycleEvent.STOP_ASKED)
+        managed.ended.set()
+        if managed.unit is not None:
+            pids = self.members(managed)
             before = None
             try:
-                with contextlib.suppress(TimeoutError):  # a driver that hangs keeps nobody alive
+                with contextlib.suppress(TimeoutError):  # # a driver that hangs must not block the stop
                     async with asyncio.timeout(LOOK_LIMIT):
-                        before = await self._patiently(self._scales.before())
-            finally:  # whoever cancels: it ends
-                await held.unit.end(0.0 if self._is_hurried else grace)
+                        before = await self._while_unhurried(self._meter.snapshot())
+            finally:  # # also on cancel
+                await managed.unit.end(0.0 if self.is_hurried else grace)
             if before is not None:
-                await self._patiently(self._scales.until_free(held.serve.name, pids, before))
+                await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
             return
-        watch, held.watch = held.watch, None
-        self._gone(held)
+        watch, managed.watch = managed.watch, None
+        self._on_gone(managed)
         if watch is not None:
             await watch.close()
 
-    async def _patiently(self, work: Coroutine[Any, Any, Found]) -> Found | None:
-        """What `work` gives; None where there is no time for it, or no more."""
-        if self._is_hurried:
+    async def _while_unhurried(self, work: Coroutine[Any, Any, Found]) -> Found | None:
+        """The result of `work`; None if `hurry` was called before or meanwhile."""
+        if self.is_hurried:
             work.close()
             return None
         task = asyncio.get_running_loop().create_task(work)
-        self._patient.add(task)
+        self._unhurried.add(task)
         try:
             await asyncio.wait([task])
         finally:
-            self._patient.discard(task)
+            self._unhurried.discard(task)
             task.cancel()  # we were cancelled; one that is done does not mind
         return None if task.cancelled() else task.result()
 
-    def _gone(self, held: ManagedServe) -> None:
+    def _on_gone(self, managed: ManagedServe) -> None:
         """Nothing is left of it."""
-        held.happen(LifecycleEvent.GONE)
-        if held.record is not None:
-            self._records.remove(held.record)
-        self._drop(held)
+        managed.apply(LifecycleEvent.GONE)
+        if managed.record is not None:
+            self.records.remove(managed.record)
+        self._drop(managed)
 
-    def _drop(self, held: ManagedServe) -> None:
-        if self._held.get(held.serve.name) is held:
-            del self._held[held.serve.name]
-            self.conversations.stopped(held.serve.name)
-        if held.log is not None:
-            self._logs.forget(held.log)
-        held.gone.set()
+    def _drop(self, managed: ManagedServe) -> None:
+        if self.serves.get(managed.serve.name) is managed:
+            del self.serves[managed.serve.name]
+            self._conversations.stopped(managed.serve.name)
+        if managed.log is not None:
+            self._logs.forget(managed.log)
+        managed.gone.set()
 
-    def _release(self, held: ManagedServe) -> None:
-        """Watch it no more; it runs on, and its record stays for the next control plane."""
-        held.happen(LifecycleEvent.RELEASED)
-        if held.unit is not None:
-            held.unit.release()
-        self._drop(held)
+    def release(self, managed: ManagedServe) -> None:
+        """Stop watching it; it goes on running, and its record stays for the next run of Stoker."""
+        managed.apply(LifecycleEvent.RELEASED)
+        if managed.unit is not None:
+            managed.unit.release()
+        self._drop(managed)
+
+    def hurry(self, stays: Callable[[ManagedServe], bool]) -> None:
+        """Kill every serve unless it `stays`. From now on no stop gives grace or waits for memory."""
+        self.is_hurried = True
+        for task in self._unhurried:
+            task.cancel()
+        for managed in list(self.serves.values()):
+            if managed.unit is not None and not stays(managed):
+                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.ended.set()
+                managed.unit.begin_end(0.0)
+
+    async def close(self) -> None:
+        """Stop measuring and rotating logs."""
+        if self._measuring:  # # reading /proc takes milliseconds; do not wait for a driver that hangs
+            _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
+            for task in late:
+                task.cancel()
+        await self._logs.close()
 
     # -- small things ----------------------------------------------------------------------------------------------
 
-    def cool(self, sleepers: Iterable[str]) -> None:
+    def end_sleepers(self, sleepers: Iterable[str]) -> None:
         """The memory of these sleepers is needed for others: they are ended."""
         for name in sleepers:
-            held = self._held.get(name)
-            if held is not None and held.state is LifecycleState.ASLEEP and held.unit is not None:
+            managed = self.serves.get(name)
+            if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
                 self._log.info("serve %s sleeps no longer: its memory is needed", name)
-                held.happen(LifecycleEvent.STOP_ASKED)
-                held.unit.begin_end(held.serve.stop_grace)
+                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.unit.begin_end(managed.serve.stop_grace)
 
-    def _weigh(self, held: ManagedServe) -> None:
-        """Measure what it holds, beside its first requests."""
-        task = asyncio.get_running_loop().create_task(self._weighed(held), name=f"weigh-{held.serve.name}")
-        self._weighing.add(task)
-        task.add_done_callback(self._weighing.discard)
+    def measure_later(self, managed: ManagedServe) -> None:
+        """Measure what it holds, while its first requests run."""
+        task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"weigh-{managed.serve.name}")
+        self._measuring.add(task)
+        task.add_done_callback(self._measuring.discard)
 
-    async def _weighed(self, held: ManagedServe) -> None:
-        measured = await self._scales.weigh(held.serve, self._members(held))
-        if held.state is LifecycleState.READY and measured.weight.bytes is not None:
-            held.measured = measured.weight
-            self._notify(MemoryMeasured(held.serve.name, measured.weight.bytes))
+    async def _measure(self, managed: ManagedServe) -> None:
+        measured = await self._meter.measure(managed.serve, self.members(managed))
+        if managed.state is LifecycleState.READY and measured.weight.bytes is not None:
+            managed.measured = measured.weight
+            self._context.notify(MemoryMeasured(managed.serve.name, measured.weight.bytes))
 
-    def _write(self, held: ManagedServe | None, record: StartRecord) -> None:
+    def write_record(self, managed: ManagedServe | None, record: StartRecord) -> None:
         try:
-            self._records.write(record)
+            self.records.write(record)
         except OSError as error:
             text = f"serve '{record.name}' was stopped again: its record in the state directory cannot be written"
             raise StartFailed(f"{text} ({error.strerror}): make room there", code="state_unusable") from error
-        if held is not None:
-            held.record = record
+        if managed is not None:
+            managed.record = record
 
-    def _mark(self, held: ManagedServe, asleep: bool) -> None:
-        if held.record is not None:
-            self._write(held, msgspec.structs.replace(held.record, asleep=asleep))
+    def mark_asleep(self, managed: ManagedServe, asleep: bool) -> None:
+        if managed.record is not None:
+            self.write_record(managed, msgspec.structs.replace(managed.record, asleep=asleep))
 
-    def _driver(self, kind: str) -> UnitDriver:
+    def driver(self, kind: str) -> UnitDriver:
         """Made, and its modules loaded, when the first serve needs it: most fleets have one kind."""
         driver = Driver(kind)
         if driver not in self._drivers:
-            self._drivers[driver] = self._new_driver(driver)
+            self._drivers[driver] = self._make_driver(driver)
         return self._drivers[driver]
 
-    def _new_driver(self, driver: Driver) -> UnitDriver:
+    def _make_driver(self, driver: Driver) -> UnitDriver:
         if driver is Driver.COMPOSE:
             from stoker.fleet.drivers.compose import ContainerDriver
 
-            return ContainerDriver(self._paths, self._keys, self._log, self._ports)
+            return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
         if driver is Driver.SYSTEMD:
             from stoker.fleet.drivers.systemd import SystemdDriver
 
-            return SystemdDriver(Path(self._paths.state), self._keys, self._log)
-        return LocalDriver(self._paths, self._keys, self._log, self.conversations.directory)
+            return SystemdDriver(Path(self._context.paths.state), self._keys, self._log)
+        return LocalDriver(self._context.paths, self._keys, self._log, self._conversations.directory)
 
-    async def _disable(self, serve: Serve) -> None:
-        """Stop for good what cannot run beside it. Raises StartFailed."""
-        if serve.conflicts:
-            from stoker.fleet.drivers.conflicts import Conflicts
+    def ports(self) -> set[int]:
+        return {managed.record.port for managed in self.serves.values() if managed.record is not None}
 
-            for done in await Conflicts(os.environ).disable(serve.conflicts):
-                self._log.warning("serve %s: %s", serve.name, done)
+    def pids(self) -> set[int]:
+        return {pid for managed in self.serves.values() for pid in self.members(managed)}
 
-    def _ports(self) -> set[int]:
-        return {held.record.port for held in self._held.values() if held.record is not None}
-
-    def _pids(self) -> set[int]:
-        return {pid for held in self._held.values() for pid in self._members(held)}
-
-    def _members(self, held: ManagedServe) -> list[int]:
-        leader = held.unit.pid if held.unit is not None else None
+    def members(self, managed: ManagedServe) -> list[int]:
+        leader = managed.unit.pid if managed.unit is not None else None
         return process_group.members(leader) if leader is not None else []
 
-    def _statistics(self, held: ManagedServe) -> ServeStatistics:
-        pid = held.unit.pid if held.unit is not None else None
+    def _statistics(self, managed: ManagedServe) -> ServeStatistics:
+        pid = managed.unit.pid if managed.unit is not None else None
         rss = process_group.resident_bytes(pid) if pid is not None else None
-        log = str(held.log) if held.log else None
-        return ServeStatistics(held.state.value, pid, held.address.port, rss, log, held.measured)
+        log = str(managed.log) if managed.log else None
+        return ServeStatistics(managed.state.value, pid, managed.address.port, rss, log, managed.measured)

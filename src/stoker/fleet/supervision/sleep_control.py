@@ -1,8 +1,8 @@
-"""Sleeping instead of stopping: by the engine's own verbs, and believed only when it was seen.
+"""Sleeping instead of stopping, through the engine's own endpoints. The result is checked, not assumed.
 
-Asleep means that it was measured to have given back at least half of what it held; where nothing can be measured, that
-the engine says so itself. Awake means proved as after a start, with a canary, and that it sings the same song as
-before: an engine whose weights were not read back answers too, in gibberish.
+Asleep: the engine was measured to have released at least half of its memory; if nothing can be measured, the engine
+itself reports that it sleeps. Awake: proved ready with a canary, and it answers the weights probe as before. An engine
+whose weights were not restored answers too, with gibberish.
 """
 
 from __future__ import annotations
@@ -36,50 +36,50 @@ class SleepControl:
         self._clock = clock
         self._measure = measure
 
-    async def sleep(self, held: ManagedServe) -> str:
+    async def sleep(self, managed: ManagedServe) -> str:
         """Empty once it sleeps and its memory is free; else why it does not. On cancel it may be either."""
-        serve, level = held.serve, held.serve.sleep_level
+        serve, level = managed.serve, managed.serve.sleep_level
         if level is None:
             return "it has no `sleep_level`"
-        before = await self._held_by(held)
+        before = await self._held_by(managed)
         try:
             async with asyncio.timeout(SLEEP_LIMIT):
-                readiness = Readiness(serve, held.address, self._clock, held.ended)
-                held.song = await readiness.song()
-                await sleep_api.sleep(held.address, serve.engine, level)
-                return await self._freed(held, before)
+                readiness = Readiness(serve, managed.address, self._clock, managed.ended)
+                managed.weights_answer = await readiness.weights_probe()
+                await sleep_api.sleep(managed.address, serve.engine, level)
+                return await self._freed(managed, before)
         except VerbFailed as failure:
             return str(failure)
         except TimeoutError:
             return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
 
-    async def wake(self, held: ManagedServe) -> str:
+    async def wake(self, managed: ManagedServe) -> str:
         """Empty once it is awake and proved; else why not: then it is to be stopped. On cancel: the same."""
-        serve, level = held.serve, held.serve.sleep_level
-        readiness = Readiness(serve, held.address, self._clock, held.ended)
+        serve, level = managed.serve, managed.serve.sleep_level
+        readiness = Readiness(serve, managed.address, self._clock, managed.ended)
         try:
             async with asyncio.timeout(WAKE_LIMIT):
-                await sleep_api.wake(held.address, serve.engine, level or 1)
+                await sleep_api.wake(managed.address, serve.engine, level or 1)
                 await readiness.prove(canary=True)
-                song = await readiness.song()
+                answer = await readiness.weights_probe()
         except (VerbFailed, NotReady) as failure:
             return str(failure)
         except EngineEnded:
             return "it ended"
         except TimeoutError:
             return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
-        if song != held.song:
+        if answer != managed.weights_answer:
             return "it answers otherwise than before it slept: its weights are not what they were"
         return ""
 
-    async def _freed(self, held: ManagedServe, before: int | None) -> str:
+    async def _freed(self, managed: ManagedServe, before: int | None) -> str:
         """An engine that answers 200 may have freed nothing."""
         if before is None:
-            asleep = await sleep_api.is_asleep(held.address, held.serve.engine)
+            asleep = await sleep_api.is_asleep(managed.address, managed.serve.engine)
             return "" if asleep else "it does not say that it sleeps, and its memory cannot be measured"
         after: int | None = None
         for _ in range(LOOKS):
-            after = await self._held_by(held)
+            after = await self._held_by(managed)
             if after is None or after <= before * (1 - GIVEN_BACK):
                 break
             await asyncio.sleep(LOOK)
@@ -87,6 +87,6 @@ class SleepControl:
             return f"it answered, and still holds {after} of {before} bytes"
         return ""
 
-    async def _held_by(self, held: ManagedServe) -> int | None:
-        pid = held.unit.pid if held.unit is not None else None
-        return await asyncio.to_thread(self._measure, held.serve, pid) if pid is not None else None
+    async def _held_by(self, managed: ManagedServe) -> int | None:
+        pid = managed.unit.pid if managed.unit is not None else None
+        return await asyncio.to_thread(self._measure, managed.serve, pid) if pid is not None else None

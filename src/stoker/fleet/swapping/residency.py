@@ -1,4 +1,4 @@
-"""How each serve stands, for whoever has to choose among several. Reads the scheduler's books, changes nothing."""
+"""The state of each serve, for choosing among several. Reads the scheduler's state, changes nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Residency:
         seat = self._seats.get(name)
         return seat is not None and seat.phase is Phase.STOPPED and not fits(seat)
 
-    def ails(self, name: str, now: float) -> str:
-        """Why it cannot serve just now: `does_not_start` or `draining`; empty: it can."""
+    def unavailable_reason(self, name: str, now: float) -> str:
+        """Why a serve cannot take requests now: `does_not_start` or `draining`; empty: it can, once it is loaded."""
         seat = self._seats.get(name)
         if seat is None or seat.parked or seat.removed or seat.backoff_until > now:
             return "does_not_start"
