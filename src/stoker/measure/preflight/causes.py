@@ -211,7 +211,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "take the mmproj file of the same release as the weights",
     ),
 }
-_TIMEOUT = Cause("it is too slow, or hangs", "look at its log and its load: stoker serves logs NAME")
+_TIMEOUT = Cause("it answers too slowly, or hangs", "look at its log and its load: stoker serves logs NAME")
 _NO_ANSWER = Cause("the request was refused or interrupted", "the finding quotes the server; its log may say more")
 
 
