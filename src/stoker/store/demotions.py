@@ -27,7 +27,7 @@ class Demotions:
         self.path = path
 
     def read(self) -> Demoted:
-        """Empty where there is none. One that cannot be read counts for nothing, with a warning."""
+        """Empty if there is no file. One that cannot be read is ignored, with a warning."""
         try:
             found = msgspec.json.decode(self.path.read_bytes(), type=list[Demotion])
         except FileNotFoundError:

@@ -13,7 +13,7 @@ NONE = "none"
 """The serve of a request that never had one: an unknown model, a refused key."""
 
 PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
-"""Endpoint to label; whatever is not in here is `other`."""
+"""Endpoint to label; any other one is `other`."""
 
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
@@ -35,7 +35,7 @@ def certainty(notes: Iterable[str]) -> str:
 
 
 class Admitted:
-    """The first `limit` words of their kind; later ones, and what is no word of ours, are `other`."""
+    """The first `limit` words of their kind; later ones, and unknown ones, become `other`."""
 
     def __init__(self, limit: int, pattern: re.Pattern[str] | None = None) -> None:
         self._limit = limit
@@ -57,5 +57,5 @@ def names() -> Admitted:
 
 
 def codes() -> Admitted:
-    """Our own error codes are snake_case words; a serve's own may be anything."""
+    """Stoker's own error codes are snake_case words; a serve's may be anything."""
     return Admitted(200, _CODE)

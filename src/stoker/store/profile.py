@@ -36,8 +36,9 @@ def path_of(router: RouterSettings, state: str | Path) -> Path:
 
 
 def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
-    """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
-    named has to be there, and whatever is there has to be readable.
+    """The rows that routing uses. Empty, the cautious profile, if none was written yet.
+
+    Raises ConfigError: a configured file has to exist, and an existing one has to be readable.
     """
     if router is None or (router.profile_path is None and not path_of(router, state).exists()):
         return {}
@@ -45,8 +46,8 @@ def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
 
 
 def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take router.profile_path out") -> Rows:
-    """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
-    half a profile.
+    """Raises ConfigError that names the file, the problem, and what helps if it does not exist: an incomplete profile
+    routes nothing.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -99,7 +100,7 @@ def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], class
 
 
 def encode(rows: Iterable[Row]) -> bytes:
-    """The same bytes for the same rows, in whatever order they come."""
+    """The same bytes for the same rows, in any order."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
     return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
 

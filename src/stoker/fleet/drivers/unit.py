@@ -71,7 +71,7 @@ class UnitDriver(Protocol):
         """Watch what `record` is about. Raises ProcessLookupError if it is gone already."""
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The completed record if its unit exists and is ours. Ends a launch that was interrupted halfway."""
+        """The completed record; None: its unit does not exist or is not ours. Ends an interrupted launch."""
 
     async def recent_output(self, record: StartRecord) -> str:
         """The end of its output, for drivers without a log file; empty if it cannot be read."""
