@@ -13,7 +13,7 @@ NONE = "none"
 """The serve of a request that never had one: an unknown model, a refused key."""
 
 PATHS: dict[str, str] = {path: path for path in (*ENDPOINTS, "/v1/models")}
-"""Endpoint to label; any other one is `other`."""
+"""Endpoint to label; whatever is not in here is `other`."""
 
 OUTCOMES = frozenset({"open", "served", "client_left", "refused", "upstream_failed", "cut", "stalled", "bug"})
 PHASES = frozenset({"drain", "check", "stop", "start", "ready"})
@@ -34,8 +34,8 @@ def certainty(notes: Iterable[str]) -> str:
     return "0.8" if int(percent) >= 80 else "0.5" if int(percent) >= 50 else "0"
 
 
-class Admitted:
-    """The first `limit` words of their kind; later ones, and unknown ones, become `other`."""
+class BoundedLabels:
+    """The first `limit` words of their kind; later ones, and what is no word of ours, are `other`."""
 
     def __init__(self, limit: int, pattern: re.Pattern[str] | None = None) -> None:
         self._limit = limit
@@ -51,11 +51,11 @@ class Admitted:
         return word
 
 
-def names() -> Admitted:
+def names() -> BoundedLabels:
     """Serve and slot names come from the configuration; 500 are more than all reloads bring."""
-    return Admitted(500)
+    return BoundedLabels(500)
 
 
-def codes() -> Admitted:
-    """Stoker's own error codes are snake_case words; a serve's may be anything."""
-    return Admitted(200, _CODE)
+def codes() -> BoundedLabels:
+    """Our own error codes are snake_case words; a serve's own may be anything."""
+    return BoundedLabels(200, _CODE)

@@ -35,10 +35,9 @@ def path_of(router: RouterSettings, state: str | Path) -> Path:
     return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
 
 
-def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
-    """The rows that routing uses. Empty, the cautious profile, if none was written yet.
-
-    Raises ConfigError: a configured file has to exist, and an existing one has to be readable.
+def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
+    """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
+    named has to be there, and whatever is there has to be readable.
     """
     if router is None or (router.profile_path is None and not path_of(router, state).exists()):
         return {}
@@ -46,8 +45,8 @@ def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
 
 
 def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take router.profile_path out") -> Rows:
-    """Raises ConfigError that names the file, the problem, and what helps if it does not exist: an incomplete profile
-    routes nothing.
+    """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
+    half a profile.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
@@ -67,10 +66,10 @@ def parse(body: bytes, shown: str) -> Rows:
         raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, shown)
+    return check_rows(found.rows, shown)
 
 
-def checked(listed: Iterable[Row], shown: str) -> Rows:
+def check_rows(listed: Iterable[Row], shown: str) -> Rows:
     """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
@@ -88,7 +87,9 @@ def _problem(row: Row, before: Rows) -> str:
     return "stands twice" if (row.tier, row.task_class) in before else ""
 
 
-def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]) -> list[str]:
+def unconfigured_rows(
+    rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]
+) -> list[str]:
     """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
     found = []
     for tier, task_class in rows:
@@ -100,7 +101,7 @@ def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], class
 
 
 def encode(rows: Iterable[Row]) -> bytes:
-    """The same bytes for the same rows, in any order."""
+    """The same bytes for the same rows, in whatever order they come."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
     return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
 
