@@ -121,11 +121,7 @@ class TierRouter:
             tier,
             worst([self.standing(tier, name) for name in classes]),
             barred[0] if barred else "",
-            ""
-            if serve is None
-            else "circuit_open"
-            if breaker.is_shut(now)
-            else self._fleet.unavailable_reason(tier.serve, now),
+            "" if serve is None else self._failure_of(tier, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
             tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
