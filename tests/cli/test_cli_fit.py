@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     def be(*probes: Any) -> None:
         monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(probes))
 
-    monkeypatch.setattr("stoker.fleet.memory.host.host", lambda: HostMemory(8 * GIB, 6 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(8 * GIB, 6 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     be()
     return be

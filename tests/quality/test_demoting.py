@@ -432,5 +432,5 @@ def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:
 
 
 def test_stoker_starts_without_reading_the_gates() -> None:
-    code = "import sys, stoker.app.application; sys.exit('stoker.measure.preflight.run' in sys.modules)"
+    code = "import sys, stoker.app.run; sys.exit('stoker.measure.preflight.run' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

@@ -24,7 +24,7 @@ class Running:
     """Unix time."""
     facts: dict[str, str | int | float]
     """The engine's start-up facts: context, parallel, build, load seconds, per-phase times."""
-    temperature: str = "cold"
+    start_kind: str = "cold"
     """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
 

@@ -21,7 +21,7 @@ class SwapReport:
     victims: tuple[str, ...]
     outcome: str = "running"
     phases: dict[str, float] = field(default_factory=dict)
-    temperature: str = "cold"
+    start_kind: str = "cold"
     """What the target was started from; see `Running`."""
     error: str = ""
     """Why it failed."""

@@ -87,10 +87,6 @@ class Front:
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
-    def configure(self, door: Door) -> None:
-        """Admit the next request by this door."""
-        self.door = door
-
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
         call = self.flow.open(wire)

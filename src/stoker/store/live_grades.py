@@ -15,7 +15,7 @@ import msgspec
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import Row
-from stoker.store.profile import MAX_BYTES, Rows, checked
+from stoker.store.profile import MAX_BYTES, Rows, check_rows
 
 log = logging.getLogger("stoker.store")
 VERSION = 1
@@ -50,7 +50,7 @@ def read(path: Path) -> tuple[Rows, Spent]:
         raise ConfigError([f"{path}: holds no live grades: {error}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{path}: is of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, str(path)), found.spent
+    return check_rows(found.rows, str(path)), found.spent
 
 
 def recover(path: Path) -> tuple[Rows, Spent]:

@@ -93,7 +93,7 @@ class Metrics:
             self.routed.observe(d, d.routed)
 
     def observe_swap(
-        self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], temperature: str = "cold"
+        self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], start_kind: str = "cold"
     ) -> None:
         """Count a swap to `serve`. `phases`: seconds of `drain`, `check`, `stop`, `start`, `ready`, as far as it came.
 
@@ -107,7 +107,7 @@ class Metrics:
         for phase, seconds in known.items():
             self.phase_seconds.setdefault(phase, Histogram(SWAP_BOUNDS)).observe(seconds)
         name = self._names.label(serve or labels.NONE)
-        warmth = temperature if temperature in labels.TEMPERATURES else labels.OTHER
+        warmth = start_kind if start_kind in labels.TEMPERATURES else labels.OTHER
         self.swap_seconds.setdefault((name, warmth), Histogram(SWAP_BOUNDS)).observe(sum(known.values()))
 
     def observe_load_failure(self, serve: str) -> None:

@@ -15,8 +15,7 @@ class RoutedCounts:
     """Fed by `Metrics.observe`, in its thread; what it knows of labels is bounded as there."""
 
     def __init__(self) -> None:
-        self.clouds: tuple[Cost, ...] = ()
-        """Rates of the cloud tiers. With none, nothing is saved against them."""
+        self._clouds: tuple[Cost, ...] = ()
         self._tasks = labels.names()
         self._tiers = labels.names()
         self._codes = labels.codes()
@@ -40,6 +39,15 @@ class RoutedCounts:
         self.judging = 0.0
         """What grading cost."""
 
+    @property
+    def clouds(self) -> tuple[Cost, ...]:
+        """Rates of the cloud tiers. With none, nothing is saved against them."""
+        return self._clouds
+
+    def set_clouds(self, rates: tuple[Cost, ...]) -> None:
+        """Count savings against these rates from now on."""
+        self._clouds = rates
+
     def observe(self, decision: Decision, routed: Routed) -> None:
         """Count a sealed decision with its route."""
         outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
@@ -50,7 +58,7 @@ class RoutedCounts:
         for attempt in routed.attempts:
             self._attempt(attempt)
         # Two counters: one of differences would go down, and a counter that goes down reads as a restart.
-        less = saved(decision, self.clouds)
+        less = saved(decision, self._clouds)
         if less is not None and less >= 0:
             self.saved += less
         elif less is not None:

@@ -571,7 +571,7 @@ def test_what_it_said_comes_from_the_journal(story: Tell) -> None:
         serve = machine.installed("--say", "hello")
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1234.5, lambda record: None)
-        while "hello" not in await driver.said(launched.record):
+        while "hello" not in await driver.recent_output(launched.record):
             await asyncio.sleep(0.01)
         assert machine.calls("journalctl")[0] == [
             "journalctl", "-u", UNIT, "-n", "50", "--since=@1234", "-o", "cat", "--quiet", "--no-pager",
@@ -579,7 +579,7 @@ def test_what_it_said_comes_from_the_journal(story: Tell) -> None:
         await driver.hold(launched.record, lambda code: None, lambda: None).end(5.0)
         (machine.home / "bin" / "journalctl").unlink()
         os.environ["PATH"] = str(machine.home / "bin")
-        assert await driver.said(launched.record) == "", "it cannot be had, and that is no failure"
+        assert await driver.recent_output(launched.record) == "", "it cannot be had, and that is no failure"
 
     story(body)
 

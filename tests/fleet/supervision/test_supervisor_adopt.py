@@ -93,7 +93,7 @@ def test_a_serve_that_is_configured_no_more_is_stopped(tell: Tell) -> None:
 
 
 def test_a_serve_that_does_not_answer_any_more_is_stopped(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.supervision.supervisor.ADOPT_LIMIT", 0.2)
+    monkeypatch.setattr("stoker.fleet.supervision.adoption.ADOPT_LIMIT", 0.2)
 
     async def story(workshop: Any) -> None:
         before = await leave_one_running(workshop)

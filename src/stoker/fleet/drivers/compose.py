@@ -98,7 +98,7 @@ class ContainerDriver:
         """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""
         return await self._docker.state(id_of(record) or record.handle)
 
-    async def said(self, record: StartRecord) -> str:
+    async def recent_output(self, record: StartRecord) -> str:
         """Nothing: it is written to a log of ours."""
         return ""
 

@@ -120,7 +120,7 @@ class LocalDriver:
         await self._sweep(record)
         return None
 
-    async def said(self, record: StartRecord) -> str:
+    async def recent_output(self, record: StartRecord) -> str:
         """Nothing: it writes to a log of ours."""
         return ""
 

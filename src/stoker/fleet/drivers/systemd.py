@@ -113,7 +113,7 @@ class SystemdDriver:
             return None
         return _complete(record, seen) if seen.is_up else None
 
-    async def said(self, record: StartRecord) -> str:
+    async def recent_output(self, record: StartRecord) -> str:
         """The last lines of its journal since that start; empty if they may not be read. Not redacted."""
         try:
             return await self._asked(record.handle).said(record.handle, record.started_at)
@@ -214,7 +214,7 @@ class SystemdDriver:
     async def _died(self, serve: Serve, record: StartRecord, seen: UnitStatus) -> str:
         key = self._keys.key(serve, record.nonce)
         hidden = [key, *(text for name, text in serve.env.items() if is_secret(name))]
-        lines = [line.strip() for line in (await self.said(record)).splitlines() if line.strip()]
+        lines = [line.strip() for line in (await self.recent_output(record)).splitlines() if line.strip()]
         said = redact(" | ".join(lines[-5:]), hidden)[-_SAID:]
         how = f"serve '{serve.name}' {describe_exit(seen.code)} at once: {said or 'nothing it said can be read here'}"
         return f"{how}; `journalctl -u {record.handle} -n 50` shows more"

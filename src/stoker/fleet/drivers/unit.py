@@ -73,5 +73,5 @@ class UnitDriver(Protocol):
         """The record, completed, if what it is about exists and is ours; None if not. Ends what an interrupted
         launch left half made."""
 
-    async def said(self, record: StartRecord) -> str:
+    async def recent_output(self, record: StartRecord) -> str:
         """The last of what it wrote, for drivers without a log file of ours; empty if that cannot be had."""

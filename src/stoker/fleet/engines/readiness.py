@@ -25,8 +25,8 @@ FAST_FOR = 120.0
 """Seconds of probing at INTERVAL; what takes longer does not notice SLOW_INTERVAL."""
 PROPS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
-SONG_TIMEOUT = 10.0
-_SONG: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
+WEIGHTS_PROBE_TIMEOUT = 10.0
+_WEIGHTS_PROBE: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
 _ASK = "Hi"
 _MESSAGES = [{"role": "user", "content": _ASK}]
 _CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
@@ -78,7 +78,7 @@ class Readiness:
         while (models := await self._models()) is None:
             await self._pause(began)
         if self._serve.canary if canary is None else canary:
-            while not await self._sings():
+            while not await self._answers_canary():
                 await self._pause(began)
         facts = from_models(models, self.wanted)
         if self._serve.engine == "llama.cpp":
@@ -88,14 +88,14 @@ class Readiness:
             raise EngineEnded
         return ReadinessProof(health_at, facts)
 
-    async def song(self) -> str | None:
+    async def weights_probe(self) -> str | None:
         """What the model goes on with after a fixed beginning, greedily: the same as long as its weights are the same.
 
         None: it does not take plain completions, or did not answer in time. Ask it only while nothing else runs.
         """
         if Dialect.COMPLETIONS not in self._serve.dialects:
             return None
-        answer = await self._ask("/v1/completions", {"model": self.wanted, **_SONG}, SONG_TIMEOUT)
+        answer = await self._ask("/v1/completions", {"model": self.wanted, **_WEIGHTS_PROBE}, WEIGHTS_PROBE_TIMEOUT)
         found = answer.json() if answer is not None and answer.status == 200 else None
         try:
             return str(found["choices"][0]["text"])  # type: ignore[index]
@@ -132,7 +132,7 @@ class Readiness:
         raise NotReady(f"answers as another model: wanted '{self.wanted}', GET /v1/models shows {seen}; "
                        "correct `served_name`, or the command that starts it")  # fmt: skip
 
-    async def _sings(self) -> bool:
+    async def _answers_canary(self) -> bool:
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
         answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)

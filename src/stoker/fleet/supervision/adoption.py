@@ -74,8 +74,8 @@ class Adopter:
                 self._registry.release(managed)
             raise
         if not reason:
-            managed.happen(LifecycleEvent.PROVED)
-            self._registry.end_sleepers(self._warm.started(managed.serve))
+            managed.apply(LifecycleEvent.PROVED)
+            self._registry.end_sleepers(self._warm.on_started(managed.serve))
             self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
             self._conversations.started(managed.serve, managed.address, record.facts, is_fresh=False)
             return managed.running(dict(record.facts))

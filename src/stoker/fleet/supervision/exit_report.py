@@ -1,4 +1,4 @@
-"""What is said of a start that failed, and of a serve that ended by itself."""
+"""Messages about a start that failed, and about a serve that ended by itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _DETAIL = 400
 def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
     """It ended, or was ended, before it was ready."""
     name = managed.serve.name
-    if not managed.left_unasked:
+    if not managed.ended_unexpectedly:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
     code = managed.unit.code if managed.unit is not None else None
-    said = managed.last_words()
+    said = managed.last_output()
     text = f"serve '{name}' {describe_exit(code)} after {now - managed.began:.1f} s: {said.text or 'it said nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
     kind = said.failure.kind.value if said.failure is not None else None
@@ -31,7 +31,7 @@ def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFa
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
             "or correct its `base_url`"
         )
-    said = managed.last_words().text
+    said = managed.last_output().text
     return StartFailed(
         f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
         f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
@@ -44,8 +44,8 @@ def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
 
 
 def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
-    """For `on_exit`: how a ready serve ended, and the end of what it said."""
-    said = managed.last_words()
+    """For `on_exit`: how a ready serve ended, and its last output."""
+    said = managed.last_output()
     text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
 

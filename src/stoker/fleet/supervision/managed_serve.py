@@ -1,4 +1,4 @@
-"""One serve in our care, from launch to gone: its state, and everything that hangs on it."""
+"""One serve, from launch to its end: its state, and everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHORTEST_SECRET = 6
 
 @dataclass(slots=True, eq=False)
 class ManagedServe:
-    """What we start has `unit` and `record`; what somebody else runs has `watch` once it is ready."""
+    """A serve that Stoker started has `unit` and `record`; an external one has `watch` once it is ready."""
 
     serve: Serve
     on_exit: OnExit
@@ -45,18 +45,18 @@ class ManagedServe:
     """Set when the leader ended, or when an external serve's start is given up: ends the probing."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nothing is left, so that the same serve may be started again."""
-    temperature: str = "cold"
+    start_kind: str = "cold"
     """What it was started from; see Running."""
     measured: MemorySize | None = None
     """What it was last seen to hold of its slot."""
-    heard: str = ""
-    """The last that it said, for what has no log of ours; fetched when its start has failed."""
-    song: str | None = None
+    engine_output: str = ""
+    """Its last output, for a serve without a log file of Stoker's; fetched when its start has failed."""
+    weights_answer: str | None = None
     """What it answered to a fixed question before it fell asleep."""
-    left_unasked: bool = False
-    """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
+    ended_unexpectedly: bool = False
+    """The process ended without a request. The state may have moved on before the caller of `start` looks at it."""
 
-    def happen(self, event: LifecycleEvent) -> None:
+    def apply(self, event: LifecycleEvent) -> None:
         """Raises IllegalEvent, and changes nothing then."""
         self.state = advance(self.state, event)
 
@@ -67,7 +67,7 @@ class ManagedServe:
             system_turns=str(facts["system_turns"]) if "system_turns" in facts else None,
         )
         pid = self.unit.pid if self.unit is not None else None
-        return Running(self.serve, target, pid, self.started_at, facts, self.temperature)
+        return Running(self.serve, target, pid, self.started_at, facts, self.start_kind)
 
     def secrets(self) -> list[str]:
         """What must not be shown of what the engine says."""
@@ -75,10 +75,10 @@ class ManagedServe:
         own += [value for name, value in self.serve.env.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
         return [value for value in own if value]
 
-    def last_words(self) -> LastOutput:
+    def last_output(self) -> LastOutput:
         code = self.unit.code if self.unit is not None else None
         if self.log is None:
-            return from_text(self.heard, self.secrets(), self.serve.engine, code)
+            return from_text(self.engine_output, self.secrets(), self.serve.engine, code)
         return last_output(self.log, self.log_start, self.secrets(), self.serve.engine, code)
 
 

@@ -25,7 +25,7 @@ FREE_WITHIN = 10.0
 
 
 class MemoryMeter:
-    """`slot_of(name)` is a slot as configured now; None: there is none of that name."""
+    """`slot_of(name)` is a slot as configured now; None: no slot has that name."""
 
     def __init__(
         self, probe: DeviceProbe, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
@@ -35,13 +35,13 @@ class MemoryMeter:
         self._slot_of = slot_of
         self._log = log
 
-    async def weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
+    async def measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         """What these processes hold of the serve's slot. On cancel nothing stays."""
-        return await asyncio.to_thread(self._weigh, serve, pids)
+        return await asyncio.to_thread(self._measure, serve, pids)
 
-    def weigh_group(self, serve: Serve, leader: int) -> int | None:
+    def measure_group(self, serve: Serve, leader: int) -> int | None:
         """Bytes that a process group holds of its slot; None: unknown. Blocks for milliseconds."""
-        return self._weigh(serve, process_group.members(leader)).weight.bytes
+        return self._measure(serve, process_group.members(leader)).weight.bytes
 
     def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
         """The uuids of the devices that the serve is to use, and of those that it holds memory of (None: unknown).
@@ -65,22 +65,22 @@ class MemoryMeter:
             return uuids, None
         return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
 
-    async def before(self) -> Snapshot:
+    async def snapshot(self) -> Snapshot:
         """What is free and who holds it, before something is stopped."""
         return await asyncio.to_thread(snapshot, self._probe)
 
-    async def until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
+    async def wait_until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
         """Until what `pids` held is free, FREE_WITHIN seconds at most; what does not come back is logged."""
         freed = await wait_until_free(self._probe, pids, before, self._clock, FREE_WITHIN)
         if freed.missing or freed.holders:
             self._log.warning("serve %s: %s", name, freed)
 
     async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        """Why it will not start, one sentence each; empty if it will, or if nobody can tell. Raises StartFailed
-        `startup_memory` where it is too large and `unsupported_quantization` where its device lacks its number format:
-        a serve with a `fallback` is answered for then.
+        """Why the serve will not start, one sentence each; empty if it will, or if that cannot be determined.
 
-        `ours`: the processes that will have made room by then; their memory is credit.
+        Raises StartFailed `startup_memory` if it is too large and `unsupported_quantization` if its device lacks its
+        number format: then its `fallback` answers. `ours`: processes that will have stopped by then; their memory
+        counts as free.
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []
@@ -117,7 +117,7 @@ class MemoryMeter:
                 raise StartFailed(f"{text}; {next_step}, and `stoker top` who lives there", code="startup_memory")
         return list(report.problems)
 
-    def _weigh(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
+    def _measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
         slot = self._slot_of(serve.slot)
         devices = chosen(self._probe.devices(), slot.devices if slot is not None else ())
         return measure(pids, devices, self._probe.by_process() if devices else None)

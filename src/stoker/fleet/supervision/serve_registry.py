@@ -42,12 +42,12 @@ from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
 LOOK_LIMIT = 2.0
-"""Seconds that a look at who holds what may take before a stop."""
+"""Seconds that measuring memory may take before a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeStatistics:
-    """One serve in our care, as it is now. None: unknown, or there is none."""
+    """One serve as it is now. None: unknown or absent."""
 
     state: str
     pid: int | None
@@ -105,7 +105,7 @@ class ServeRegistry:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def circumstances(self, running: Running) -> Circumstances:
-        """What the watchdog looks at once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        """What the watchdog checks once a minute: devices, dependencies, drift. Blocks; any thread may call."""
         serve = running.serve
         managed = self.serves.get(serve.name)
         if managed is None or managed.record is None:
@@ -135,8 +135,8 @@ class ServeRegistry:
     # -- what happens to a serve -----------------------------------------------------------------------------------
 
     def take(self, managed: ManagedServe, event: LifecycleEvent) -> None:
-        """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
-        managed.happen(event)
+        """Add a serve. Raises ProcessLookupError if its process is gone, or its number belongs to another one."""
+        managed.apply(event)
         if managed.record is not None:
             driver = self.driver(managed.record.driver)
             managed.unit = driver.hold(
@@ -162,50 +162,50 @@ class ServeRegistry:
             raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
 
     async def _fetch_output(self, managed: ManagedServe) -> None:
-        """Fetch what it said last, where that is not in a log of ours."""
+        """Fetch its last output if it is not in a log file of Stoker's."""
         if managed.record is not None and managed.log is None:
-            managed.heard = await self.driver(managed.record.driver).said(managed.record)
+            managed.engine_output = await self.driver(managed.record.driver).recent_output(managed.record)
 
     def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
-        """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
+        """The leader of a process group ended. Kills the rest of the group and wakes every waiter."""
         was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
         is_unasked = managed.state is not LifecycleState.STOPPING
-        managed.happen(LifecycleEvent.EXITED)
-        managed.left_unasked = is_unasked
+        managed.apply(LifecycleEvent.EXITED)
+        managed.ended_unexpectedly = is_unasked
         managed.ended.set()
         if is_unasked and managed.unit is not None:
             managed.unit.begin_end(0.0)
         if was_asleep:
-            self.end_sleepers(self._warm.gone(managed.serve.name))
+            self.end_sleepers(self._warm.on_gone(managed.serve.name))
         if was_ready:
-            self.end_sleepers(self._warm.left(managed.serve))
-            failure = managed.last_words().failure
+            self.end_sleepers(self._warm.on_stopped(managed.serve))
+            failure = managed.last_output().failure
             self._failures[managed.serve.name] = failure.kind.value if failure is not None else ""
             managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
 
     def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
-        """An external serve does not answer any more."""
+        """An external serve stopped answering."""
         managed.watch = None  # it ends by itself
-        managed.happen(LifecycleEvent.EXITED)
+        managed.apply(LifecycleEvent.EXITED)
         self._on_gone(managed)
         managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
 
     async def stop(self, managed: ManagedServe, grace: float) -> None:
         if managed.gone.is_set():
             return
-        managed.happen(LifecycleEvent.STOP_ASKED)
+        managed.apply(LifecycleEvent.STOP_ASKED)
         managed.ended.set()
         if managed.unit is not None:
             pids = self.members(managed)
             before = None
             try:
-                with contextlib.suppress(TimeoutError):  # a driver that hangs keeps nobody alive
+                with contextlib.suppress(TimeoutError):  # # a driver that hangs must not block the stop
                     async with asyncio.timeout(LOOK_LIMIT):
-                        before = await self._while_unhurried(self._meter.before())
-            finally:  # whoever cancels: it ends
+                        before = await self._while_unhurried(self._meter.snapshot())
+            finally:  # # also on cancel
                 await managed.unit.end(0.0 if self.is_hurried else grace)
             if before is not None:
-                await self._while_unhurried(self._meter.until_free(managed.serve.name, pids, before))
+                await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
             return
         watch, managed.watch = managed.watch, None
         self._on_gone(managed)
@@ -213,7 +213,7 @@ class ServeRegistry:
             await watch.close()
 
     async def _while_unhurried(self, work: Coroutine[Any, Any, Found]) -> Found | None:
-        """What `work` gives; None where there is no time for it, or no more."""
+        """The result of `work`; None if `hurry` was called before or meanwhile."""
         if self.is_hurried:
             work.close()
             return None
@@ -228,7 +228,7 @@ class ServeRegistry:
 
     def _on_gone(self, managed: ManagedServe) -> None:
         """Nothing is left of it."""
-        managed.happen(LifecycleEvent.GONE)
+        managed.apply(LifecycleEvent.GONE)
         if managed.record is not None:
             self.records.remove(managed.record)
         self._drop(managed)
@@ -242,8 +242,8 @@ class ServeRegistry:
         managed.gone.set()
 
     def release(self, managed: ManagedServe) -> None:
-        """Watch it no more; it runs on, and its record stays for the next control plane."""
-        managed.happen(LifecycleEvent.RELEASED)
+        """Stop watching it; it goes on running, and its record stays for the next run of Stoker."""
+        managed.apply(LifecycleEvent.RELEASED)
         if managed.unit is not None:
             managed.unit.release()
         self._drop(managed)
@@ -255,13 +255,13 @@ class ServeRegistry:
             task.cancel()
         for managed in list(self.serves.values()):
             if managed.unit is not None and not stays(managed):
-                managed.happen(LifecycleEvent.STOP_ASKED)
+                managed.apply(LifecycleEvent.STOP_ASKED)
                 managed.ended.set()
                 managed.unit.begin_end(0.0)
 
     async def close(self) -> None:
         """Stop measuring and rotating logs."""
-        if self._measuring:  # a look at /proc takes milliseconds; a driver that hangs is not waited for
+        if self._measuring:  # # reading /proc takes milliseconds; do not wait for a driver that hangs
             _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
             for task in late:
                 task.cancel()
@@ -275,17 +275,17 @@ class ServeRegistry:
             managed = self.serves.get(name)
             if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
                 self._log.info("serve %s sleeps no longer: its memory is needed", name)
-                managed.happen(LifecycleEvent.STOP_ASKED)
+                managed.apply(LifecycleEvent.STOP_ASKED)
                 managed.unit.begin_end(managed.serve.stop_grace)
 
     def measure_later(self, managed: ManagedServe) -> None:
-        """Measure what it holds, beside its first requests."""
+        """Measure what it holds, while its first requests run."""
         task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"weigh-{managed.serve.name}")
         self._measuring.add(task)
         task.add_done_callback(self._measuring.discard)
 
     async def _measure(self, managed: ManagedServe) -> None:
-        measured = await self._meter.weigh(managed.serve, self.members(managed))
+        measured = await self._meter.measure(managed.serve, self.members(managed))
         if managed.state is LifecycleState.READY and measured.weight.bytes is not None:
             managed.measured = measured.weight
             self._context.notify(MemoryMeasured(managed.serve.name, measured.weight.bytes))

@@ -1,8 +1,8 @@
-"""Sleeping instead of stopping: by the engine's own verbs, and believed only when it was seen.
+"""Sleeping instead of stopping, through the engine's own endpoints. The result is checked, not assumed.
 
-Asleep means that it was measured to have given back at least half of what it held; where nothing can be measured, that
-the engine says so itself. Awake means proved as after a start, with a canary, and that it sings the same song as
-before: an engine whose weights were not read back answers too, in gibberish.
+Asleep: the engine was measured to have released at least half of its memory; if nothing can be measured, the engine
+itself reports that it sleeps. Awake: proved ready with a canary, and it answers the weights probe as before. An engine
+whose weights were not restored answers too, with gibberish.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SleepControl:
         try:
             async with asyncio.timeout(SLEEP_LIMIT):
                 readiness = Readiness(serve, managed.address, self._clock, managed.ended)
-                managed.song = await readiness.song()
+                managed.weights_answer = await readiness.weights_probe()
                 await sleep_api.sleep(managed.address, serve.engine, level)
                 return await self._freed(managed, before)
         except VerbFailed as failure:
@@ -61,14 +61,14 @@ class SleepControl:
             async with asyncio.timeout(WAKE_LIMIT):
                 await sleep_api.wake(managed.address, serve.engine, level or 1)
                 await readiness.prove(canary=True)
-                song = await readiness.song()
+                answer = await readiness.weights_probe()
         except (VerbFailed, NotReady) as failure:
             return str(failure)
         except EngineEnded:
             return "it ended"
         except TimeoutError:
             return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
-        if song != managed.song:
+        if answer != managed.weights_answer:
             return "it answers otherwise than before it slept: its weights are not what they were"
         return ""
 

@@ -1,4 +1,6 @@
-"""The fleet: starts serves and proves them, ends them or lets them sleep, finds them again after a restart of ours."""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and finds them again after a restart of
+Stoker.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +58,10 @@ class Supervisor:
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)
         self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
-        self._sleep_control = SleepControl(context.clock, meter.weigh_group)
+        self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
         self._adopted = asyncio.Event()
-        """Clear while `adopt` looks: what it finds must not be started a second time."""
+        """Clear while `adopt` runs: a serve that it finds must not be started a second time."""
         self._adopted.set()
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -107,13 +109,13 @@ class Supervisor:
 
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
         """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
-        self.warm.busy(True)  # nothing is read ahead while something loads
+        self.warm.set_busy(True)  # nothing is read ahead while something loads
         try:
             running = await self._start(serve, on_exit)
-            self._registry.end_sleepers(self.warm.started(serve))
+            self._registry.end_sleepers(self.warm.on_started(serve))
             return running
         finally:
-            self.warm.busy(False)
+            self.warm.set_busy(False)
 
     async def _start(self, serve: Serve, on_exit: OnExit) -> Running:
         await self._adopted.wait()
@@ -141,12 +143,12 @@ class Supervisor:
         try:
             if may_sleep and await self._sleep(managed):
                 return
-        except BaseException:  # whoever cancels: nobody knows whether it sleeps, so it ends
+        except BaseException:  # # also on cancel: it is unknown whether the engine sleeps, so it ends
             await self._registry.stop(managed, grace)
-            self._registry.end_sleepers(self.warm.gone(name))
+            self._registry.end_sleepers(self.warm.on_gone(name))
             raise
         await self._save_and_stop(managed, grace)
-        self._registry.end_sleepers(self.warm.left(managed.serve) if keep_warm else self.warm.gone(name))
+        self._registry.end_sleepers(self.warm.on_stopped(managed.serve) if keep_warm else self.warm.on_gone(name))
 
     async def forget(self, name: str) -> None:
         """See `Fleet.forget`."""
@@ -156,14 +158,14 @@ class Supervisor:
         try:
             if managed.state is LifecycleState.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
-        finally:  # whoever cancels: it ends
+        finally:  # # also on cancel
             await self._registry.stop(managed, grace)
 
     async def _sleep(self, managed: ManagedServe) -> bool:
         """Whether it sleeps now; if not, it is to be stopped."""
         name = managed.serve.name
         size = (managed.measured.bytes or 0) if managed.measured is not None and managed.serve.sleep_level == 1 else 0
-        ended = self.warm.left(managed.serve, asleep=size)
+        ended = self.warm.on_stopped(managed.serve, asleep=size)
         self._registry.end_sleepers(ended)
         if name in ended:
             self._log.warning("serve %s is stopped instead of put to sleep: the warm pool has no room for it", name)
@@ -171,15 +173,15 @@ class Supervisor:
         self._registry.mark_asleep(managed, asleep=True)
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
-            why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
+            why = "the warm pool has no room for it any more"  # # it was evicted or reconfigured in the meantime
         if not why and managed.state is LifecycleState.READY:
-            managed.happen(LifecycleEvent.SLEPT)
+            managed.apply(LifecycleEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
         return False
 
     async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
-        """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
+        """A sleeping serve, awake and proved; None: it does not sleep, or could not be woken and has ended."""
         managed = self._registry.serves.get(serve.name)
         if managed is None or managed.state is not LifecycleState.ASLEEP:
             return None
@@ -187,12 +189,12 @@ class Supervisor:
             await self._registry.stop(managed, managed.serve.stop_grace)
             return None
         began = self._clock.now()
-        managed.happen(LifecycleEvent.WOKEN)
-        managed.serve, managed.on_exit, managed.temperature = serve, on_exit, "asleep"
+        managed.apply(LifecycleEvent.WOKEN)
+        managed.serve, managed.on_exit, managed.start_kind = serve, on_exit, "asleep"
         try:
             why = await self._sleep_control.wake(managed)
             if not why:
-                managed.happen(LifecycleEvent.PROVED)
+                managed.apply(LifecycleEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
@@ -213,18 +215,18 @@ class Supervisor:
         for other in list(self._registry.serves.values()):  # a sleeper holds its port
             if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
-                self._registry.end_sleepers(self.warm.gone(other.serve.name))
+                self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable(serve)
-        temperature = await self.warm.temperature(serve)
+        start_kind = await self.warm.start_kind(serve)
         launched = await self._launch(serve)
         record = launched.record
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
-        managed.log, managed.log_start, managed.temperature = launched.log, launched.log_start, temperature
+        managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
         try:
             self._registry.take(managed, LifecycleEvent.LAUNCHED)
         except ProcessLookupError:
             self._registry.records.remove(record)
-            managed.left_unasked = True
+            managed.ended_unexpectedly = True
             raise exit_report.ended_while_starting(managed, self._clock.now()) from None
         try:
             self._registry.write_record(managed, record)
@@ -240,12 +242,12 @@ class Supervisor:
                     "ready_s": round(ready - began, 4),
                 }
             )
-            # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
+            # # Only now: a wrapper that replaced itself by the engine has a new command line.
             command = self._keys.command(record.pid)
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
             )
-            managed.happen(LifecycleEvent.PROVED)
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
@@ -254,14 +256,14 @@ class Supervisor:
         return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
-        """What is about to be started is on disk before it exists: no crash of ours leaves what nobody knows."""
+        """Writes the record before the process exists, so that a crash of Stoker leaves no unknown process."""
         intents: list[StartRecord] = []
 
         def intend(record: StartRecord) -> None:
             intents.append(record)
             self._registry.write_record(None, record)
 
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
         try:
@@ -279,7 +281,7 @@ class Supervisor:
         self._registry.take(managed, LifecycleEvent.LAUNCHED)
         try:
             proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
-            managed.happen(LifecycleEvent.PROVED)
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise
@@ -292,19 +294,20 @@ class Supervisor:
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
     async def _disable(self, serve: Serve) -> None:
-        """Stop for good what cannot run beside it. Raises StartFailed."""
+        """Stop the units and containers that cannot run beside it, for good. Raises StartFailed."""
         if serve.conflicts:
             from stoker.fleet.drivers.conflicts import Conflicts
 
             for done in await Conflicts(os.environ).disable(serve.conflicts):
                 self._log.warning("serve %s: %s", serve.name, done)
 
-    # -- across restarts of ours -----------------------------------------------------------------------------------
+    # # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     async def adopt(self, serves: list[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`. What runs but is not right any more is stopped; a stranger with its number is left alone.
+        """See `Fleet.adopt`. A serve that no longer fits its configuration is stopped; an unrelated process with its
+        number is left alone.
 
-        A `start` meanwhile waits. On cancel: what was adopted stays adopted, what is being stopped ends first.
+        A concurrent `start` waits. On cancel: adopted serves stay adopted, and a stop in progress ends first.
         """
         self._adopted.clear()
         try:

@@ -1,6 +1,6 @@
 """The warm pool's shell: asks the pool and the predictor, and owns the holder process.
 
-Every method but `temperature` and `close` is synchronous and quick, and belongs to the event loop's thread. Those that
+Every method but `start_kind` and `close` is synchronous and quick, and belongs to the event loop's thread. Those that
 change what is warm return the names of sleeping serves that have to be ended now: their memory is needed for others.
 """
 
@@ -73,7 +73,7 @@ class WarmKeeper:
 
     # -- what happens to serves --------------------------------------------------------------------------------------
 
-    async def temperature(self, serve: Serve) -> str:
+    async def start_kind(self, serve: Serve) -> str:
         """What a start would find now: `warm` (95 % of its weights in the page cache), `cold`, or `unknown`.
 
         Ask before the start: the start itself makes it warm. A look in a thread; under a millisecond per 10 GB on Linux
@@ -84,7 +84,7 @@ class WarmKeeper:
             return "unknown"
         return "warm" if found >= page_cache.ENOUGH else "cold"
 
-    def started(self, serve: Serve) -> tuple[str, ...]:
+    def on_started(self, serve: Serve) -> tuple[str, ...]:
         """It is ready in its slot; what is likely to come after it is brought in."""
         self._hot.add(serve.name)
         commands = self._pool.on_started(serve.name)
@@ -97,7 +97,7 @@ class WarmKeeper:
         """What is foreseen has changed: it is brought in. A look at the disk for each model that is not warm yet."""
         return self._carry_out(self._expect()) if self._predict else ()
 
-    def left(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
+    def on_stopped(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
         """It is in its slot no more. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if its
         own name comes back it may not, and has to be stopped.
         """
@@ -111,12 +111,12 @@ class WarmKeeper:
         entry = self._pool.entries.get(name)
         return entry is not None and entry.model.how is WarmKind.ASLEEP
 
-    def gone(self, name: str) -> tuple[str, ...]:
+    def on_gone(self, name: str) -> tuple[str, ...]:
         """It ended, and nothing of it is to be kept."""
         self._hot.discard(name)
         return self._carry_out(self._pool.on_gone(name))
 
-    def busy(self, is_busy: bool) -> None:
+    def set_busy(self, is_busy: bool) -> None:
         """Nothing is read while it is busy. Calls are counted: each True wants its False."""
         self._busy = max(0, self._busy + (1 if is_busy else -1))
         self._changed.set()

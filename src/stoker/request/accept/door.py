@@ -80,6 +80,10 @@ class Door:
     """Checks in this order: Host, Origin, key, scope."""
 
     def __init__(self, front_door: FrontDoor) -> None:
+        self.configure(front_door)
+
+    def configure(self, front_door: FrontDoor) -> None:
+        """Apply to the next request. Requests under way still count for the keys that they came with."""
         self._callers = [(key.value.reveal().encode(), Caller(key)) for key in front_door.keys]
         self._asks = front_door.auth and bool(front_door.keys)
         self._open = Caller(OPEN)

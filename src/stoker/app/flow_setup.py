@@ -1,0 +1,125 @@
+"""What the request path works by, made anew of each configuration: names, tiers, secrets, limits.
+
+Tiers: a configuration without any has no dispatcher. What is known of tiers that stay is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from stoker.app.clock import SystemClock
+from stoker.app.configuration import Configuration, names_of
+from stoker.app.fleet_parts import FleetParts
+from stoker.app.quality_parts import QualityParts
+from stoker.config.warnings import secrets_of
+from stoker.domain.access import Settings
+from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Serve
+from stoker.domain.spending import cloud_costs
+from stoker.exchange.carrier import Carrier
+from stoker.fleet.swapping.residency import Residency
+from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.promotion.promotions import Promotions
+from stoker.request.accept.budget import budget_for
+from stoker.request.decide.names import Names
+from stoker.request.relay.pictures import Pictures
+from stoker.routing.classifier import classifier
+from stoker.routing.dispatch import Collaborators, Dispatcher
+from stoker.routing.router import TierRouter
+from stoker.store.profile import unconfigured_rows
+from stoker.store.routed import RoutedCounts
+
+log = logging.getLogger("stoker.app")
+
+
+class FlowSetup:
+    """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine, if known."""
+
+    def __init__(
+        self,
+        fleet: FleetParts,
+        quality: QualityParts,
+        promotions: Promotions,
+        carrier: Carrier,
+        counts: RoutedCounts,
+        memory: int | None,
+    ) -> None:
+        self._fleet = fleet
+        self._quality = quality
+        self._promotions = promotions
+        self._carrier = carrier
+        self._counts = counts
+        self._memory = memory
+        self._router: TierRouter | None = None
+
+    def settings(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
+        """Of this configuration, which all parts of routing follow from here on. `before`: the serves until now."""
+        settings = new.settings
+        dispatcher = self._dispatcher(new, before)
+        # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
+        secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
+        return FlowSettings(
+            settings.front_door,
+            self.names(settings),
+            dispatcher,
+            Pictures(settings.media),
+            (*keys_of(settings.front_door, settings.serves), *secrets),
+            budget_for(settings.front_door, self._memory),
+        )
+
+    def names(self, settings: Settings) -> Names:
+        """With the aliases as they were moved."""
+        return names_of(settings, self._promotions.serves)
+
+    def allowed(self) -> set[tuple[str, str]]:
+        """Tier and class of each measurement that counts now."""
+        return set() if self._router is None else self._router.allowed()
+
+    def _dispatcher(self, new: Configuration, before: Collection[Serve]) -> Dispatcher | None:
+        router = new.settings.router
+        self._counts.set_clouds(cloud_costs(router))
+        if router is None:
+            self._router = None
+            self._quality.collector.begin(None)
+            self._collaborators(new, None)
+            return None
+        for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
+            log.warning("%s", problem)
+        self._quality.evidence.on_measured(new.rows)
+        tier_router = self._follow(router, new.settings, before)
+        return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
+
+    def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
+        """The router, by this configuration. Running serves that it did not know are identified."""
+        collector, known = self._quality.collector, self._router
+        if known is None:
+            fleet = Residency(self._fleet.conductor.scheduler.seats)
+            made = TierRouter(router, settings.serves, self._quality.evidence, fleet, SystemClock.now)
+            classifier()  # read now, and not with the first request
+            self._router = made
+            collector.begin(made)
+            for name in self._fleet.conductor.running:
+                collector.on_ready(name)
+            return made
+        old = set(known.settings.serves)
+        known.configure(router, settings.serves)
+        collector.begin(known)
+        for name in self._fleet.conductor.running:
+            if name not in old and known.serve(name) in before:  # one that changed restarts, and is identified then
+                collector.on_ready(name)
+        return known
+
+    def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:
+        quality, prewarmer = self._quality, self._fleet.prewarmer
+        grades, classifies = quality.grader.begin(router), quality.classifier_model.begin(router)
+        quality.notice.update()
+        prewarmer.begin(router)
+        predicts = router is not None and new.settings.warm.predict and new.warm_budget > 0
+        return Collaborators(
+            quality.grader if grades else None,
+            quality.classifier_model if classifies else None,
+            prewarmer if predicts else None,
+            self._fleet.engine_work.is_working,
+            new.settings.front_door.stall_timeout,
+        )
