@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings

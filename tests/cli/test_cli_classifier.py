@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
-from stoker.cli.console.failure import Refused
+from stoker.cli.console.errors import RequestRefused
 from stoker.cli.evaluate import classifier
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError
@@ -177,7 +177,7 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 ) -> None:
     model, path, total = Model(monkeypatch), tmp_path / "classifier" / "fast.jsonl", len(held_out())
     model.most = 20
-    with pytest.raises(Refused, match="serve 'fast' does not answer: it broke"):
+    with pytest.raises(RequestRefused, match="serve 'fast' does not answer: it broke"):
         classifier._ask_all(known(Fingerprint("i", "e")), path, fresh=False, quiet=True)
     assert (model.asked, len(load_answers(path).answers)) == (20, 20)
     with path.open("ab") as file:
@@ -199,5 +199,5 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="nothing measured of it would count"):
+    with pytest.raises(RequestRefused, match="nothing measured of it would count"):
         classifier._ask_all(known(Fingerprint()), tmp_path / "x.jsonl", fresh=False, quiet=True)

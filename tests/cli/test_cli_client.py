@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
+from stoker.cli.clients.all_clients import CLIENTS
 from stoker.cli.clients.facts import budgets
-from stoker.cli.clients.table import CLIENTS
 from stoker.cli.commands.client import client_names
 from stoker.cli.main import run
 

@@ -10,8 +10,8 @@ import psutil
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import context
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.main import run
@@ -74,7 +74,7 @@ def test_what_cannot_be_is_said(
 
 def test_candidates_see_the_devices_of_their_slot_only(config: Path) -> None:
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = ["1"]'))
-    place = find_place(None)
+    place = find_installation(None)
     assert place.settings is not None
     assert context.serve_on_its_devices(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status, status
 
-from stoker.cli.console.answers import FrontDoorStatus, Status
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place
+from stoker.cli.console.answers import FrontDoorStatus, StatusAnswer
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation
 from stoker.cli.evaluate import running_serve
 from stoker.cli.evaluate.front_door_key import front_door_key
 from stoker.cli.main import run
@@ -26,9 +26,9 @@ def key(name: str, scope: Scope = Scope.OBSERVE, **more: Any) -> Key:
     return Key(name, Secret(f"value-of-{name}", f"env:{name}"), scope, **more)
 
 
-def place(*keys: Key) -> Place:
+def place(*keys: Key) -> Installation:
     settings = Settings(FrontDoor(keys=keys), Paths("/s", "/l", "/v"), (), (FAST,), "/etc/stoker.toml")
-    return Place(Path("/s"), Path("/l"), "stoker up", settings)
+    return Installation(Path("/s"), Path("/l"), "stoker up", settings)
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +81,7 @@ def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
 def test_the_one_that_is_meant_without_a_name_runs_and_chats_or_is_the_only_one_that_could(
     serves: list[dict[str, Any]], meant: str
 ) -> None:
-    assert running_serve._chosen(None, msgspec.convert(status(*serves), Status)).name == meant
+    assert running_serve._chosen(None, msgspec.convert(status(*serves), StatusAnswer)).name == meant
 
 
 @pytest.mark.parametrize("command", ["canary", "soak", "preflight", "benchmark"])

@@ -113,9 +113,9 @@ def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], s
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stoker.cli.console import progress
+    from stoker.cli.console import load_progress
 
-    monkeypatch.setattr(progress, "POLL", 0.01)
+    monkeypatch.setattr(load_progress, "POLL_INTERVAL", 0.01)
 
 
 def test_up_leaves_a_ready_serve_alone(stoker: FakeStoker, capsys: Captured) -> None:
@@ -160,12 +160,12 @@ def test_a_switch_passes_force_and_drain_timeout_on(stoker: FakeStoker, capsys: 
 def test_ctrl_c_stops_watching_and_says_where_to_look(
     stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch, words: list[str], hint: str
 ) -> None:
-    from stoker.cli.console import progress
+    from stoker.cli.console import load_progress
 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress, "watch", interrupted)
+    monkeypatch.setattr(load_progress, "watch", interrupted)
     assert run(["serves", *words]) == 130
     assert hint in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from tests.fleet.rehydrate.web import Web
 
-from stoker.cli.console import transfer
+from stoker.cli.console import download_progress
 from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.rehydrate import copying, http_download
@@ -524,7 +524,7 @@ def test_what_has_to_be_typed_instead_is_said(vault: Path, words: list[str], why
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) -> None:
     now = [0.0]
-    lines = transfer.Lines(lambda: now[0])
+    lines = download_progress.DownloadLines(lambda: now[0])
     mib = 2**20
     for at, moved in (
         (0.0, Moved("m", 10 * mib, 110 * mib)),
@@ -547,7 +547,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: C
     monkeypatch.setattr("stoker.cli.console.terminal.is_live", lambda stderr=False: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with transfer.view(quiet=False) as view:
+    with download_progress.display(quiet=False) as view:
         view.show(Moved("m.gguf", 2**20, 2**22))
         view.show(Moved("m.gguf", 2**21, 2**22))
         view.show(Moved("", 2**22, 2**22))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
-from stoker.cli.console.place import find_place
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import slot_takeover, sweep_variant
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.evaluate.sweep_variant import SweepLoad
@@ -95,13 +95,13 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
 ) -> None:
     for verb in ("drain", "undrain", "unload", "switch"):
         stoker.answer(f"POST /admin/{verb}", {"serve": "x"})
-    place = find_place(None)
-    found = slot_takeover.slot_tenants(place, place.serve("slow"))
+    installation = find_installation(None)
+    found = slot_takeover.slot_tenants(installation, installation.serve("slow"))
     assert found is not None
     assert "fast is stopped, and requests to fast, slow are refused (503)" in found.announcement()
 
     def broken_off() -> None:
-        with slot_takeover.take_over(place, found):
+        with slot_takeover.take_over(installation, found):
             assert [asked for asked, _ in stoker.posts()] == ["POST /admin/drain"] * 2 + ["POST /admin/unload"]
             raise KeyboardInterrupt
 
@@ -111,7 +111,7 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
         ("POST /admin/undrain", "fast"), ("POST /admin/undrain", "slow"), ("POST /admin/switch", "fast"),
     ]  # fmt: skip
     stoker.answer("POST /admin/switch", error("out of memory", "start_failed"), code=500)
-    with slot_takeover.take_over(place, found):
+    with slot_takeover.take_over(installation, found):
         pass
     assert f"load it: stoker serves up fast --config {config}" in capsys.readouterr().err
 

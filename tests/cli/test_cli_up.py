@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stoker.cli.commands import experiment
+from stoker.cli.commands import serves_experiment
 from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -134,10 +134,10 @@ def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
     import ast
     import textwrap
 
-    from stoker.cli.commands import demo
+    from stoker.cli.commands import demo_screen
     from stoker.config.demo import demo as settings
 
-    screen = demo.screen(settings(Path("/s"), port))
+    screen = demo_screen.screen(settings(Path("/s"), port))
     for package in ("openai", "anthropic"):
         start = screen.index(f"  # pip install {package}")
         ast.parse(textwrap.dedent(screen[start : screen.index("\n\n", start)]))
@@ -164,7 +164,7 @@ def test_options_that_the_demo_cannot_take_are_usage_errors(more: list[str], ran
 def test_a_wildcard_address_is_reached_over_loopback() -> None:
     import dataclasses
 
-    from stoker.cli.commands.demo import base_url
+    from stoker.cli.commands.demo_screen import base_url
     from stoker.config.demo import demo as settings
 
     plain = settings(Path("/s"), 8000)
@@ -256,4 +256,4 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
     ],
 )
 def test_a_name_comes_from_the_model(path: str, name: str) -> None:
-    assert experiment.slug(path) == name
+    assert serves_experiment.slug(path) == name

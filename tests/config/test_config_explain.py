@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from stoker.config.explain import schema, show, to_toml, warnings
+from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
-from stoker.config.render import render
+from stoker.config.toml_writer import render
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
@@ -371,7 +372,7 @@ class TestWarnings:
 class TestInStep:
     """Page, JSON schema, example and code say the same."""
 
-    PAGE = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    PAGE = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
     def rows(self, heading: str) -> dict[str, str]:
         """The key rows below a heading, up to the next heading."""
@@ -412,8 +413,8 @@ class TestInStep:
         assert set(self.rows("## The sections")) == set(schema()["properties"])
 
     def test_the_schema_file_is_the_schema(self) -> None:
-        """If not: stoker config schema > docs/stoker.schema.json"""
-        assert json.loads((ROOT / "docs/stoker.schema.json").read_text(encoding="utf-8")) == schema()
+        """If not: stoker config schema > docs/reference/stoker.schema.json"""
+        assert json.loads((ROOT / "docs/reference/stoker.schema.json").read_text(encoding="utf-8")) == schema()
 
     def test_every_schema_reference_resolves_and_there_is_no_null(self) -> None:
         text = json.dumps(schema())

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.config.explain import show, to_toml, warnings
+from stoker.config.effective import show, to_toml
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
@@ -17,7 +18,7 @@ from stoker.domain.tier import Cost, Tier, Verify
 
 Loaded = Callable[[str], Settings]
 Problems = Callable[[str], list[str]]
-PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
 SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
 
 KEPT = "[[serve]]\nname = 'kept'\nmodel = 'x.gguf'\n"

@@ -11,7 +11,7 @@ from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases
 from stoker.request.decide.names import Names
-from stoker.store.profile import Rows, rows_of
+from stoker.store.profile import Rows, configured_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Configuration:
 
 def first_configuration(settings: Settings) -> Configuration:
     """Of a start. Raises StokerError if the quality profile cannot be read."""
-    rows = rows_of(settings.router, settings.paths.state)
+    rows = configured_rows(settings.router, settings.paths.state)
     return Configuration(settings, rows, budget(settings.warm))
 
 
@@ -36,7 +36,7 @@ def next_configuration(old: Configuration, settings: Settings) -> Configuration:
 
     `memory = "auto"` means what was free at the start: how much is free now depends on what is warm already.
     """
-    rows = rows_of(settings.router, settings.paths.state)
+    rows = configured_rows(settings.router, settings.paths.state)
     is_same = settings.warm.memory == old.settings.warm.memory
     return Configuration(settings, rows, old.warm_budget if is_same else budget(settings.warm))
 

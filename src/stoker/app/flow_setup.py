@@ -12,7 +12,7 @@ from stoker.app.clock import SystemClock
 from stoker.app.configuration import Configuration, names_of
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.quality_parts import QualityParts
-from stoker.config.caution import secrets_of
+from stoker.config.warnings import secrets_of
 from stoker.domain.access import Settings
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve
@@ -27,7 +27,7 @@ from stoker.request.relay.pictures import Pictures
 from stoker.routing.classifier import classifier
 from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.router import TierRouter
-from stoker.store.profile import strangers
+from stoker.store.profile import unconfigured_rows
 from stoker.store.routed import RoutedCounts
 
 log = logging.getLogger("stoker.app")
@@ -84,7 +84,7 @@ class FlowSetup:
             self._quality.collector.begin(None)
             self._collaborators(new, None)
             return None
-        for problem in strangers(new.rows, [tier.name for tier in router.tiers], router.known):
+        for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
         self._quality.evidence.on_measured(new.rows)
         tier_router = self._follow(router, new.settings, before)

@@ -29,8 +29,8 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, exit_code
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
 
@@ -38,7 +38,7 @@ from stoker.domain.errors import ConfigError, StokerError
 app = typer.Typer(
     name="stoker",
     help="One stable endpoint for the language models that you run yourself.",
-    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/cli.md",
+    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -83,7 +83,7 @@ def root(
 @app.command()
 def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """Read the configuration again. What did not change in it keeps running, with its streams."""
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         answer = control.reload()
     if json:
         terminal.emit(

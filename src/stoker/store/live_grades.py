@@ -15,7 +15,7 @@ import msgspec
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import Spent
 from stoker.domain.tier import Row
-from stoker.store.profile import MAX_BYTES, Rows, checked
+from stoker.store.profile import MAX_BYTES, Rows, check_rows
 
 log = logging.getLogger("stoker.store")
 VERSION = 1
@@ -32,13 +32,13 @@ def path_of(state: str | Path) -> Path:
 
 
 def encode(rows: Rows, spent: Spent) -> bytes:
-    """The same bytes for the same rows, in whatever order they come."""
+    """The same bytes for the same rows, in any order."""
     ordered = [rows[key] for key in sorted(rows)]
     return msgspec.json.format(msgspec.json.encode(LiveGradesDocument(VERSION, spent, ordered)), indent=1) + b"\n"
 
 
 def read(path: Path) -> tuple[Rows, Spent]:
-    """Nothing where there is no file. Raises OSError, or ConfigError of a file that is none of ours."""
+    """Nothing if there is no file. Raises OSError, or ConfigError for a file that Stoker did not write."""
     try:
         with path.open("rb") as file:
             body = file.read(MAX_BYTES + 1)
@@ -50,7 +50,7 @@ def read(path: Path) -> tuple[Rows, Spent]:
         raise ConfigError([f"{path}: holds no live grades: {error}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{path}: is of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, str(path)), found.spent
+    return check_rows(found.rows, str(path)), found.spent
 
 
 def recover(path: Path) -> tuple[Rows, Spent]:

@@ -35,7 +35,7 @@ def path_of(router: RouterSettings, state: str | Path) -> Path:
     return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
 
 
-def rows_of(router: RouterSettings | None, state: str | Path) -> Rows:
+def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
     """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
     named has to be there, and whatever is there has to be readable.
     """
@@ -66,10 +66,10 @@ def parse(body: bytes, shown: str) -> Rows:
         raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, shown)
+    return check_rows(found.rows, shown)
 
 
-def checked(listed: Iterable[Row], shown: str) -> Rows:
+def check_rows(listed: Iterable[Row], shown: str) -> Rows:
     """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
@@ -87,7 +87,9 @@ def _problem(row: Row, before: Rows) -> str:
     return "stands twice" if (row.tier, row.task_class) in before else ""
 
 
-def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]) -> list[str]:
+def unconfigured_rows(
+    rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]
+) -> list[str]:
     """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
     found = []
     for tier, task_class in rows:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
@@ -28,7 +28,7 @@ _IMAGES = frozenset(("image", "images", "vision"))
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ClientKey:
     """How a client proves who it is: by the value of an environment variable."""
 
     variable: str
@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClientFacts:
     """One Stoker and one of its models, as a client sees them."""
 
     root: str
@@ -46,7 +46,7 @@ class Facts:
     serve: Serve
     model: str
     """The id to ask for: any of the serve's names, or one that asks for a choice."""
-    key: Key
+    key: ClientKey
     is_task: bool = False
     """Each request has its tier chosen: `serve` is none of the configuration, it is what all of them hold to."""
 
@@ -111,7 +111,7 @@ def read_root(text: str) -> str:
     return text.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def key_of(front_door: FrontDoor, variable: str | None) -> Key:
+def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
     """The variable that clients take the key from: as told, else the first key's own. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError("--key-env: wanted is the name of a variable (letters, digits, _), never the key itself")
@@ -119,10 +119,12 @@ def key_of(front_door: FrontDoor, variable: str | None) -> Key:
     source = keys[0].value.source if keys else ""
     kind, _, place = source.partition(":")
     own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE
-    return Key(variable or own, bool(keys) or variable is not None, source)
+    return ClientKey(variable or own, bool(keys) or variable is not None, source)
 
 
-def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()) -> tuple[Serve, str]:
+def choose_serve(
+    serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()
+) -> tuple[Serve, str]:
     """A serve and the model id that means it: the wanted one, else the first production serve that converses.
 
     `tasks`: other names that there are. Raises UsageError that names the nearest model and all of them.
@@ -143,7 +145,7 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Seque
     return found, wanted
 
 
-def shared(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:
+def common_serve(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:
     """What a client may count on whichever tier is chosen; None: the name asks for no choice.
 
     The smallest context that is known, so that a prompt which fits leaves every tier in the choice; what all of them
@@ -175,7 +177,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"{hint} known: {', '.join(dict.fromkeys(known)) or 'none'}"
 
 
-def cautions(front_door: FrontDoor, root: str) -> list[str]:
+def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
     """What stands between that address and this front door, as far as the configuration tells."""
     url = urlsplit(root)
     found = []

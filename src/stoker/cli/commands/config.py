@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.place import cautions, load_settings
+from stoker.cli.console.installation import config_warnings, load_settings
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
@@ -16,19 +16,19 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem, with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
-    from stoker.store.profile import rows_of, strangers
+    from stoker.store.profile import configured_rows, unconfigured_rows
 
     try:
         settings = load_settings(config)
-        rows = rows_of(settings.router, settings.paths.state)
+        rows = configured_rows(settings.router, settings.paths.state)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = cautions(settings)
+    found = config_warnings(settings)
     if settings.router is not None:
-        found += strangers(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
+        found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return
@@ -47,13 +47,13 @@ def _count(number: int, noun: str) -> str:
 @app.command()
 def show(config: options.Config = None, json: options.Json = False) -> None:
     """Show effective values. Defaults included; secrets as where they come from."""
-    from stoker.config import explain
+    from stoker.config import effective
 
     settings = load_settings(config)
     if json:
-        terminal.emit(explain.show(settings))
+        terminal.emit(effective.show(settings))
     else:
-        terminal.say(explain.to_toml(settings).rstrip())
+        terminal.say(effective.to_toml(settings).rstrip())
 
 
 @app.command()
@@ -61,6 +61,6 @@ def schema(
     json: Annotated[bool, typer.Option("--json", help="Accepted for symmetry: it is JSON anyway.")] = False,
 ) -> None:
     """Print the JSON Schema, for editors."""
-    from stoker.config.explain import schema
+    from stoker.config.effective import schema
 
     terminal.emit(schema())

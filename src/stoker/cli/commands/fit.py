@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -92,17 +92,19 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
 
 def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
     """The named serve, or every one that runs here, with its slot."""
-    from stoker.cli.console.place import find_place
+    from stoker.cli.console.installation import find_installation
     from stoker.domain.serve import Driver
 
     try:
-        place = find_place(config)
+        installation = find_installation(config)
     except ConfigError as error:
         raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
-    settings = place.settings
+    settings = installation.settings
     serves = settings.serves if settings is not None else ()
     slots = {slot.name: slot for slot in settings.slots} if settings is not None else {}
-    wanted = [place.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+    wanted = (
+        [installation.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+    )
     return [(serve, slots.get(serve.slot or "")) for serve in wanted]
 
 

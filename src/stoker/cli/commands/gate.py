@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.gate import Gate

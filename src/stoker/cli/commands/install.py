@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
+from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 
 if TYPE_CHECKING:
     import pwd
@@ -133,16 +133,16 @@ def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Install
 
 
 def _program() -> str:
-    """This very Stoker. Raises Refused."""
+    """This very Stoker. Raises RequestRefused."""
     beside = Path(sys.executable).with_name("stoker")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("stoker")
     if found is None:
-        raise Refused(f"there is no `stoker` beside {sys.executable} or on PATH: install the package first")
+        raise RequestRefused(f"there is no `stoker` beside {sys.executable} or on PATH: install the package first")
     return found
 
 
 def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
-    """Raises Refused: a service does not have the environment of the shell that installs it."""
+    """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
     if not names:
@@ -155,13 +155,13 @@ def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
         text, mode = "", 0o600
     missing = [name for name in names if not re.search(rf"^\s*{name}=.", text, re.MULTILINE)]
     if missing:
-        raise Refused(
+        raise RequestRefused(
             f"a service does not see your shell's {', '.join(missing)}: write `{missing[0]}=...` into {path} "
             f"(first `install -m 600 /dev/null {where}`), or point to a file (file:PATH) in the configuration",
             code="secrets_missing",
         )
     if mode & 0o077:
-        raise Refused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
+        raise RequestRefused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
 
 
 def _slot(settings: Settings, profile: str) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
@@ -38,8 +38,8 @@ def promote(
     json: options.Json = False,
 ) -> None:
     """Move ALIAS to SERVE: at once for new requests, on the evidence of a gate, watched and taken back if it fails."""
-    place = find_place(config, state)
-    with place.control() as control:
+    installation = find_installation(config, state)
+    with installation.control() as control:
         if alias is None:
             _show(control, json)
             return
@@ -48,11 +48,11 @@ def promote(
         elif serve is None:
             raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
         else:
-            found = evidence or newest(place.state, serve)
+            found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
     done = f"{alias} means {answer['serve']} now, {answer['previous']} before"
     if wait and not reset:
-        with place.control() as control:
+        with installation.control() as control:
             answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
         done = f"{alias} means {answer['serve']}" if answer["kept"] else f"{alias} means {answer['previous']} again"
     if json:

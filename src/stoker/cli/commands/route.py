@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED
+from stoker.cli.console.installation import find_installation
 
 
 def route(
@@ -33,14 +33,14 @@ def route(
 ) -> None:
     """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         found = control.route(text, model, task)
     if json:
         terminal.emit(found)
     else:
         notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
         risk = ", high risk" if found["high_risk"] else ""
-        from stoker.cli.commands.story import BY
+        from stoker.cli.commands.explain_text import BY
 
         terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])

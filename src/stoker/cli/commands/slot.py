@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError, unknown_serve
+from stoker.cli.console.installation import Installation, find_installation
 
 app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=True)
 
@@ -16,7 +16,7 @@ app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=T
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """List slots, devices and residents."""
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         document = control.document("/status")
         status = control.status()
     if json:
@@ -46,7 +46,7 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show what each slot is doing. Residents, a swap under way with its phase, who waits."""
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         document = control.document("/status")
         status = control.status()
     known = [s.name for s in status.slots]
@@ -79,26 +79,26 @@ def switch(
     json: options.Json = False,
 ) -> None:
     """Make SERVE the resident of its slot. Returns when it is proved ready, or when the old one is back."""
-    from stoker.cli.console.bring import bring_up
+    from stoker.cli.console.loading import load_serves
 
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     seconds = options.duration(drain_timeout, "--drain-timeout")
     if dry_run:
-        from stoker.cli.commands.plan import show_plan, switch_plan
+        from stoker.cli.commands.dry_run import show_plan, switch_plan
 
-        show_plan(switch_plan(place, [serve], force, seconds), json)
+        show_plan(switch_plan(installation, [serve], force, seconds), json)
         return
-    name = known_name(place, serve)
-    outcome = bring_up(place, [name], force, seconds, quiet=json)
+    name = serve_name(installation, serve)
+    outcome = load_serves(installation, [name], force, seconds, quiet=json)
     if json:
         terminal.emit(outcome.document())
     if outcome.failed:
         raise typer.Exit(FAILED)
 
 
-def known_name(place: Place, name: str) -> str:
+def serve_name(installation: Installation, name: str) -> str:
     """The serve's own name, as the running Stoker knows it. Raises UsageError that names the nearest one."""
-    with place.control() as control:
+    with installation.control() as control:
         status = control.status()
     found = status.serve(name)
     if found is None:

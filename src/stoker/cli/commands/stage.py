@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
+from stoker.cli.console.errors import RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
@@ -88,7 +88,7 @@ def stage(
     """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
     import asyncio
 
-    from stoker.cli.commands import staged
+    from stoker.cli.commands import stage_output
 
     if sum((source is not None, list_, remove is not None)) != 1:
         raise UsageError("say one of: what to stage (a SOURCE), --list, or --remove NAME")
@@ -96,7 +96,7 @@ def stage(
         raise UsageError("--force goes with --remove NAME only")
     ground = find_ground(config)
     if list_:
-        staged.show_list(ground.vault, ground.state, ground.serves, json)
+        stage_output.show_list(ground.vault, ground.state, ground.serves, json)
         return
     if remove is not None:
         _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
@@ -105,7 +105,7 @@ def stage(
     stager = _stager(ground, quota)
     if dry_run:
         plan = asyncio.run(stager.plan(order))
-        staged.show_plan(ground.vault, order, plan, json)
+        stage_output.show_plan(ground.vault, order, plan, json)
         _require(plan)
         return
     _stage(ground, stager, order, resume, json)
@@ -163,27 +163,27 @@ def _require(plan: StagePlan) -> None:
     from stoker.fleet.stage.decision import StageAnswer
 
     if plan.decision.answer is StageAnswer.REFUSE:
-        raise Refused(plan.decision.why, code=plan.decision.code)
+        raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
 def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
     import asyncio
 
-    from stoker.cli.commands import staged
-    from stoker.cli.console import transfer
-    from stoker.cli.console.bring import INTERRUPTED
+    from stoker.cli.commands import stage_output
+    from stoker.cli.console import download_progress
+    from stoker.cli.console.loading import INTERRUPTED
     from stoker.fleet.stage.priority import lower_priority
     from stoker.fleet.stage.staging_area import StagingArea
 
     lower_priority()
     try:
-        with transfer.view(quiet=json) as view:
+        with download_progress.display(quiet=json) as view:
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
         kept = figures.size(StagingArea(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
-    staged.show_staged(order, result, ground.serves, json)
+    stage_output.show_staged(order, result, ground.serves, json)
 
 
 def _again() -> str:
@@ -205,7 +205,7 @@ def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -
         raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
     users = vault.users(model, ground.serves) if model is not None else []
     if users and not force:
-        raise Refused(
+        raise RequestRefused(
             f"vault:{name} is used by {', '.join(users)}: take it out of {ground.config} first, or add --force "
             "(an engine that runs keeps what it has; its next start fails)",
             code="in_use",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import demo
+from stoker.cli.commands import demo_screen
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
-from stoker.cli.console.place import cautions, demo_state, load_settings
+from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
+from stoker.cli.console.installation import config_warnings, demo_state, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -56,7 +56,7 @@ def up(
     require_port(settings)
     from stoker.app.run import run
 
-    announce = announcer(settings, demo.screen(settings)) if demo_ else terminal.say
+    announce = announcer(settings, demo_screen.screen(settings)) if demo_ else terminal.say
     raise typer.Exit(
         run(
             settings,
@@ -71,12 +71,12 @@ def up(
 
 def warn(settings: Settings) -> None:
     """Print what is allowed but hardly meant."""
-    for warning in cautions(settings):
+    for warning in config_warnings(settings):
         terminal.note(f"warning: {warning}")
 
 
 def require_port(settings: Settings) -> None:
-    """Raises Refused, naming who holds the front door's port and what to do, unless it is free."""
+    """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free."""
     from stoker.cli.machine import ports
 
     host, port = settings.front_door.host, settings.front_door.port
@@ -84,11 +84,11 @@ def require_port(settings: Settings) -> None:
         if ports.is_free(host, port):
             return
     except OSError as error:
-        raise Refused(
+        raise RequestRefused(
             f"cannot listen on {host}:{port}: {error.strerror or error}; change [front_door] host, or use --port",
             code="cannot_listen",
         ) from error
-    raise Refused(
+    raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
         f"end that, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
         code="port_in_use",

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 Config = Annotated[
     str | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
@@ -119,7 +119,7 @@ def benchmark(
         try:
             html.write_text(benchmark_page(runs, comparison), encoding="utf-8")
         except OSError as error:
-            raise Refused(f"--html {html}: {error.strerror}; the result itself is kept: {paths[0]}") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; the result itself is kept: {paths[0]}") from error
         terminal.note(f"report: {html}")
     for path in paths:
         terminal.note(f"kept: {path}")

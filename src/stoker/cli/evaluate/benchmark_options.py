@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.measure.load.presets import Preset
 from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.load.replay import Arrival, BadTrace, read_trace

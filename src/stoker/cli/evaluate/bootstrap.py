@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -58,14 +58,14 @@ def bootstrap(
 
     Broken off with Ctrl-C, it goes on where it was when it is called again.
     """
-    place = find_place(config, state)
-    router = _router(place)
+    installation = find_installation(config, state)
+    router = _router(installation)
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
     done: list[Row] = []
     for tier in _chosen(router, tiers or []):
-        done += _measure(place, tier, _served(router, tier, names), suites, fresh, quiet=json)
+        done += _measure(installation, tier, _served(router, tier, names), suites, fresh, quiet=json)
     if json:
         _emit(done)
     if not done:
@@ -93,11 +93,11 @@ def calibrate(
     json: options.Json = False,
 ) -> None:
     """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     done: list[Row] = []
-    for tier in _chosen(_router(place), tiers or []):
-        if stale := _stale(place, tier):
-            done += _measure(place, tier, stale, suites, fresh=True, quiet=json)
+    for tier in _chosen(_router(installation), tiers or []):
+        if stale := _stale(installation, tier):
+            done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
         elif not json:
             terminal.say(f"tier {tier.name}: nothing to measure again")
     if json:
@@ -110,10 +110,10 @@ def _emit(rows: Sequence[Row]) -> None:
     terminal.emit([msgspec.to_builtins(row) for row in rows])
 
 
-def _stale(place: Place, tier: Tier) -> list[str]:
+def _stale(installation: Installation, tier: Tier) -> list[str]:
     """The classes of a tier whose rows count no longer, once it is loaded and was looked at."""
     deadline = time.monotonic() + IDENTIFIED_WITHIN
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(tier.serve)
         while True:
             routing = control.document("/status")["routing"]
@@ -123,10 +123,12 @@ def _stale(place: Place, tier: Tier) -> list[str]:
             time.sleep(0.1)
 
 
-def _router(place: Place) -> RouterSettings:
-    router = None if place.settings is None else place.settings.router
+def _router(installation: Installation) -> RouterSettings:
+    router = None if installation.settings is None else installation.settings.router
     if router is None:
-        raise UsageError("no tiers are configured here: add [[tier]] to the configuration, see docs/routing.md")
+        raise UsageError(
+            "no tiers are configured here: add [[tier]] to the configuration, see docs/guides/route-by-quality.md"
+        )
     return router
 
 
@@ -141,26 +143,26 @@ def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
 
 
 def _measure(
-    place: Place, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
+    installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
 ) -> list[Row]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites import grading
 
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(tier.serve)
-    known = running_at(place, tier.serve)
-    fixtures = _fixtures(known, suites, classes, _router(place).known)
-    with hold_measurement_lock(place.state, known.lock, f"a bootstrap of {tier.name}"):
-        kept = _Kept(place.state, tier.name, known, fresh)
+    known = running_at(installation, tier.serve)
+    fixtures = _fixtures(known, suites, classes, _router(installation).known)
+    with hold_measurement_lock(installation.state, known.lock, f"a bootstrap of {tier.name}"):
+        kept = _Kept(installation.state, tier.name, known, fresh)
         began = time.time()
         try:
             graded = _grade(known, fixtures, kept, tier.name, quiet)
         finally:
             kept.close()
         rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
-        _write(place, rows)
+        _write(installation, rows)
     gaps = grading.ungraded_fixtures(graded)
     _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
@@ -247,16 +249,16 @@ class _Kept:
         self._path.unlink(missing_ok=True)
 
 
-def _write(place: Place, rows: Sequence[Row]) -> None:
+def _write(installation: Installation, rows: Sequence[Row]) -> None:
     from stoker.store.profile import ProfileFile, load, path_of
 
-    path = path_of(_router(place), place.state)
+    path = path_of(_router(installation), installation.state)
     before = load(path) if path.exists() else {}
     try:
         ProfileFile(path).write({**before, **{(row.tier, row.task_class): row for row in rows}}.values())
     except OSError as error:
         raise UsageError(f"the profile {path} cannot be written: {error.strerror}") from error
-    with place.control() as control:
+    with installation.control() as control:
         control.reload()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.evaluate.results import result_ids
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -36,16 +36,16 @@ def classifier(
     Broken off with Ctrl-C, it goes on where it was. Other settings are weighed by the answers that are there. Exits 1
     where it may not be on.
     """
-    place = find_place(config, state)
-    settings = _settings(place, serve)
+    installation = find_installation(config, state)
+    settings = _settings(installation, serve)
     name = settings.serve
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(name)
-    proof = _measured(place, name, settings, fresh, quiet=json)
-    with place.control() as control:
-        if place.settings is not None:
+    proof = _measured(installation, name, settings, fresh, quiet=json)
+    with installation.control() as control:
+        if installation.settings is not None:
             control.reload()
-    is_configured = _configured(place) == settings
+    is_configured = _configured(installation) == settings
     if json:
         terminal.emit(_document(settings, proof, is_configured))
     else:
@@ -54,36 +54,38 @@ def classifier(
         raise typer.Exit(FAILED)
 
 
-def _configured(place: Place) -> ClassifierModelSettings | None:
-    router = None if place.settings is None else place.settings.router
+def _configured(installation: Installation) -> ClassifierModelSettings | None:
+    router = None if installation.settings is None else installation.settings.router
     return None if router is None else router.classifier
 
 
-def _settings(place: Place, serve: str | None) -> ClassifierModelSettings:
+def _settings(installation: Installation, serve: str | None) -> ClassifierModelSettings:
     """Those of the file for the serve that it names, else the defaults. A cloud, which costs, is measured by name."""
     from stoker.domain.routing import ClassifierModelSettings
 
-    configured = _configured(place)
+    configured = _configured(installation)
     if serve is not None:
-        serve = serve if place.settings is None else place.serve(serve).name
+        serve = serve if installation.settings is None else installation.serve(serve).name
         return configured if configured is not None and configured.serve == serve else ClassifierModelSettings(serve)
     if configured is None:
         raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
-    if place.serve(configured.serve).translation.cloud:
+    if installation.serve(configured.serve).translation.cloud:
         raise UsageError(f"'{configured.serve}' is a cloud, which costs: stoker eval classifier {configured.serve}")
     return configured
 
 
-def _measured(place: Place, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool) -> ClassifierProof:
+def _measured(
+    installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool
+) -> ClassifierProof:
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.lock import hold_measurement_lock
 
-    known = running_at(place, name)
-    router = None if place.settings is None else place.settings.router
-    with hold_measurement_lock(place.state, known.lock, f"a measurement of {name} as a classifier"):
-        kept = _ask_all(known, proofs.path_of(place.state, name), fresh, quiet)
+    known = running_at(installation, name)
+    router = None if installation.settings is None else installation.settings.router
+    with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a classifier"):
+        kept = _ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
     return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
@@ -99,7 +101,7 @@ def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Class
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
     head = proofs.header_of(found)
     if not head.identity:
-        raise Refused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
+        raise RequestRefused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
     kept = proofs.load_answers(path)
     goes_on = kept.header == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
@@ -117,7 +119,7 @@ def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Class
 
 
 async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
-    """Through the front door, in the very words in which the running Stoker asks. Raises Refused where it fails."""
+    """Through the front door, with the prompt that the running Stoker sends. Raises RequestRefused where it fails."""
     import secrets
     from functools import partial
 
@@ -143,7 +145,7 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
                 misses += 1
                 told = error.message if isinstance(error, StokerError) else f"nothing within {PATIENCE:g} s"
                 if misses == GIVE_UP:
-                    raise Refused(f"serve '{known.serve.name}' does not answer: {told}") from error
+                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {told}") from error
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()

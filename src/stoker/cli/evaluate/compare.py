@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import NotRunning, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -49,21 +49,21 @@ def compare(
     from stoker.measure.comparison import models
     from stoker.measure.reports.models_page import models_page
 
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
-    wanted = _classes(place, names, suites)
-    found = [_resolved(place, name) for name in (a, b)]
+    wanted = _classes(installation, names, suites)
+    found = [_resolved(installation, name) for name in (a, b)]
     if found[0][0] == found[1][0]:
         raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two")
-    before = _residents(place)
+    before = _residents(installation)
     sides: list[ComparedModel] = []
     notes: list[str] = []
     try:
         for name, (serve, cost) in zip((a, b), found, strict=True):
-            known = None if stored else _loaded(place, serve, json)
-            sides.append(_side(place, name, serve, cost, known, wanted, suites, notes, json))
+            known = None if stored else _loaded(installation, serve, json)
+            sides.append(_side(installation, name, serve, cost, known, wanted, suites, notes, json))
     finally:
-        _restored(place, before, json)
+        _restored(installation, before, json)
     result = models.compare_models(*sides)
     compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
@@ -80,16 +80,16 @@ def compare(
         try:
             html.write_text(models_page(result, when, notes), encoding="utf-8")
         except OSError as error:
-            raise Refused(f"--html {html}: {error.strerror}; what was measured is kept") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; what was measured is kept") from error
         terminal.note(f"report: {html}")
 
 
-def _classes(place: Place, names: Sequence[str], suites: Path | None) -> list[str]:
+def _classes(installation: Installation, names: Sequence[str], suites: Path | None) -> list[str]:
     """Those that are asked for, else all that have fixtures. Raises UsageError of one that nobody knows."""
     from stoker.domain.task import CLASSES
     from stoker.measure.suites import fixture
 
-    router = place.settings.router if place.settings is not None else None
+    router = installation.settings.router if installation.settings is not None else None
     every = router.known if router is not None else CLASSES
     if unknown := [name for name in names if name not in every]:
         raise UsageError(f"--for {unknown[0]}: there is no such class; there are {', '.join(every)}")
@@ -99,76 +99,76 @@ def _classes(place: Place, names: Sequence[str], suites: Path | None) -> list[st
     return list(names) or list(have)
 
 
-def _resolved(place: Place, name: str) -> tuple[str, Cost | None]:
+def _resolved(installation: Installation, name: str) -> tuple[str, Cost | None]:
     """The serve that a name means, and what it costs: 1. a tier  2. an alias, as it is now  3. a serve."""
-    router = place.settings.router if place.settings is not None else None
+    router = installation.settings.router if installation.settings is not None else None
     tiers = router.tiers if router is not None else ()
     tier = next((one for one in tiers if one.name == name), None)
     if tier is not None:
         return tier.serve, tier.cost  # 1
-    serve = _meant(place, name)
-    if place.settings is not None:
-        serve = place.serve(serve).name  # 3
+    serve = _meant(installation, name)
+    if installation.settings is not None:
+        serve = installation.serve(serve).name  # 3
     return serve, next((one.cost for one in tiers if one.serve == serve), None)
 
 
-def _meant(place: Place, name: str) -> str:
+def _meant(installation: Installation, name: str) -> str:
     aliases: dict[str, str] = {}
-    if place.settings is not None:
-        aliases = {one.name: one.serve for one in place.settings.aliases}
+    if installation.settings is not None:
+        aliases = {one.name: one.serve for one in installation.settings.aliases}
     try:
-        with place.control() as control:
+        with installation.control() as control:
             aliases |= {one["alias"]: one["serve"] for one in control.document("/status").get("aliases", [])}
     except NotRunning:
         pass  # as configured
     return aliases.get(name, name)  # 2
 
 
-def _residents(place: Place) -> dict[str, tuple[str, ...]]:
+def _residents(installation: Installation) -> dict[str, tuple[str, ...]]:
     """Who lives in which slot now."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             return {slot.name: tuple(slot.resident) for slot in control.status().slots}
     except NotRunning:
         return {}
 
 
-def _restored(place: Place, before: dict[str, tuple[str, ...]], quiet: bool) -> None:
+def _restored(installation: Installation, before: dict[str, tuple[str, ...]], quiet: bool) -> None:
     """What lived in a slot when we came is loaded again. What cannot be is told of."""
-    after = _residents(place)
+    after = _residents(installation)
     for slot, residents in before.items():
         for name in residents:
             if name not in after.get(slot, ()):
                 try:
-                    with place.control() as control:
+                    with installation.control() as control:
                         control.switch(name)
                     terminal.note(f"{name} is back")
-                except (Refused, NotRunning) as error:
+                except (RequestRefused, NotRunning) as error:
                     terminal.note(f"stoker: {name} is not back: {error.message}; load it: stoker serves up {name}")
 
 
-def _loaded(place: Place, serve: str, quiet: bool) -> RunningServe:
+def _loaded(installation: Installation, serve: str, quiet: bool) -> RunningServe:
     """Loaded if it is not, which is said. Raises NotRunning."""
     from stoker.cli.evaluate.running_serve import running_at
 
-    with place.control() as control:
+    with installation.control() as control:
         now = control.status().serve(serve)
         if now is None or now.state not in ("ready", "held"):
             terminal.note(f"loading {serve}; what it takes the place of is loaded again at the end")
             control.switch(serve)
-    return running_at(place, serve)
+    return running_at(installation, serve)
 
 
 def _side(
-    place: Place, name: str, serve: str, cost: Cost | None, known: RunningServe | None, classes: Sequence[str],
-    suites: Path | None, notes: list[str], quiet: bool,
+    installation: Installation, name: str, serve: str, cost: Cost | None, known: RunningServe | None,
+    classes: Sequence[str], suites: Path | None, notes: list[str], quiet: bool,
 ) -> ComparedModel:  # fmt: skip
     from stoker.domain.run import Kind
     from stoker.measure.comparison.models import SPEED, ComparedModel
     from stoker.measure.suites.whole_suites import graded_in
 
-    asked = _kept(place, serve, Kind.BOOTSTRAP, known)
-    timed = [run for run in _kept(place, serve, Kind.BENCHMARK, known) if _speed(run)]
+    asked = _kept(installation, serve, Kind.BOOTSTRAP, known)
+    timed = [run for run in _kept(installation, serve, Kind.BENCHMARK, known) if _speed(run)]
     if known is not None:
         asked = _asked(known, classes, suites, asked, quiet)
         timed = timed or [_timed(known, quiet)]
@@ -184,17 +184,17 @@ def _side(
     clients = [int(one.get("clients") or 0) for step, one in steps.items() if step.startswith("c")]
     return ComparedModel(
         name, serve, graded, {key: speed.get(key) for key in SPEED},
-        max(clients, default=None), _memory(place, serve), cost,
+        max(clients, default=None), _memory(installation, serve), cost,
         tuple(run.id for run in (*asked[:1], *timed[:1])),
     )  # fmt: skip
 
 
-def _kept(place: Place, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
+def _kept(installation: Installation, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
     """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
-    store = Results(place.state)
+    store = Results(installation.state)
     store.sync()
     entries = store.select(kind, serve, limit=_LOOKED_AT)
     mark = known.subject.fingerprint if known is not None else None
@@ -257,16 +257,16 @@ def _speed(run: Run) -> dict[str, Any]:
             "output_rate": widest.get("output_rate")}  # fmt: skip
 
 
-def _memory(place: Place, serve: str) -> int | None:
+def _memory(installation: Installation, serve: str) -> int | None:
     """Measured while it runs, else as configured."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             now = control.status().serve(serve)
     except NotRunning:
         now = None
     if now is not None and (now.measured or now.memory):
         return now.measured or now.memory
-    return place.serve(serve).memory if place.settings is not None else None
+    return installation.serve(serve).memory if installation.settings is not None else None
 
 
 def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:

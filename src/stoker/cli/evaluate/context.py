@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -39,36 +39,36 @@ def context(
     from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.measure.lock import hold_measurement_lock
 
-    place = find_place(config, state)
-    if place.settings is None:
+    installation = find_installation(config, state)
+    if installation.settings is None:
         raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
-    chosen = serve_on_its_devices(place, place.settings, serve)
-    _require_empty(place, chosen)
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    _require_empty(installation, chosen)
     most = high or _trained_for(chosen)
     if most < low:
         raise UsageError(f"--from {low} is more than --to {most}")
-    engine = OwnEngine(chosen, place.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
-    with hold_measurement_lock(place.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
-        run = _search(place, chosen, engine.start, low, most, concurrency, quiet=json)
+    engine = OwnEngine(chosen, installation.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
+        run = _search(installation, chosen, engine.start, low, most, concurrency, quiet=json)
     _show(run, json)
 
 
-def serve_on_its_devices(place: Place, settings: Settings, name: str | None) -> Serve:
+def serve_on_its_devices(installation: Installation, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
     from stoker.domain.serve import on_devices
 
     if name is None and len(settings.serves) != 1:
         names = ", ".join(one.name for one in settings.serves) or "there is none at all"
         raise UsageError(f"which serve? name one of them: {names}")
-    serve = place.serve(name) if name is not None else settings.serves[0]
+    serve = installation.serve(name) if name is not None else settings.serves[0]
     slot = next((one for one in settings.slots if one.name == serve.slot), None)
     return on_devices(serve, slot) if slot is not None else serve
 
 
-def _require_empty(place: Place, serve: Serve) -> None:
+def _require_empty(installation: Installation, serve: Serve) -> None:
     """What lives on the same devices would take the memory that is searched for."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             status = control.status()
     except NotRunning:
         return
@@ -97,7 +97,7 @@ def _trained_for(serve: Serve) -> int:
 
 
 def _search(
-    place: Place, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float, quiet: bool
+    installation: Installation, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float, quiet: bool
 ) -> Run:
 
     from stoker.cli.evaluate import interruptible
@@ -128,7 +128,7 @@ def _search(
         terminal.note(f"broken off after {len(trials)} candidates; they are kept")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
-        configured_fingerprint(place, serve.name, seen[-1] if seen else EngineReport()),
+        configured_fingerprint(installation, serve.name, seen[-1] if seen else EngineReport()),
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
     run = build_run(
@@ -141,7 +141,7 @@ def _search(
         settings,
         trials,
     )
-    save_run(run, place.state)
+    save_run(run, installation.state)
     return run
 
 

@@ -7,12 +7,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import Scope
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve
 
 KEY = "STOKER_KEY"
@@ -27,7 +27,9 @@ class FrontDoorKey:
     source: str = ""
 
 
-def front_door_key(place: Place, door: FrontDoorStatus, serve: Serve, variable: str | None) -> FrontDoorKey:
+def front_door_key(
+    installation: Installation, door: FrontDoorStatus, serve: Serve, variable: str | None
+) -> FrontDoorKey:
     """By which key the front door is asked, for the model and for what the engine says of itself.
 
     1. the one in the variable  2. none is wanted  3. unless a variable was named, a key of the configuration that may
@@ -38,7 +40,7 @@ def front_door_key(place: Place, door: FrontDoorStatus, serve: Serve, variable: 
         return FrontDoorKey(value, f"the key in {variable or KEY}")  # 1
     if door.auth != "keys":
         return FrontDoorKey()  # 2
-    keys = place.settings.front_door.keys if place.settings is not None and variable is None else ()
+    keys = installation.settings.front_door.keys if installation.settings is not None and variable is None else ()
     able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
     if not able:
         raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe

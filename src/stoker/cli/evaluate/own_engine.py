@@ -10,8 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place as ConfiguredPlace
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
 from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target

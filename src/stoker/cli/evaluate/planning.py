@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.measure.planning.plan_report import PlanOutput

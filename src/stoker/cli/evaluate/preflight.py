@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning, UsageError
+from stoker.cli.console.errors import FAILED, NotRunning, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget

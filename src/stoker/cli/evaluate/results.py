@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ def _cells(row: ComparedNumber) -> tuple[str, ...]:
 def _store(config: str | None, state: str | None) -> Results:
     from stoker.store.results import Results
 
-    store = Results(find_place(config, state).state)
+    store = Results(find_installation(config, state).state)
     for problem in store.sync():
         terminal.note(f"stoker: {problem}; it is left out")
     return store
@@ -209,7 +209,7 @@ def _store(config: str | None, state: str | None) -> Results:
 def _one(store: Results, wanted: str) -> Run:
     found = store.find(wanted)
     if not found:
-        raise Refused(
+        raise RequestRefused(
             f"no result '{wanted}' lies in {store.directory}; the newest: stoker results list",
             code="unknown_result",
             status=404,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
+from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
@@ -17,7 +17,7 @@ from stoker.domain.serve import Serve
 from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, Status
+    from stoker.cli.console.answers import ServeStatus, StatusAnswer
 
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -27,7 +27,7 @@ _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 class RunningServe:
     """One serve of a running Stoker."""
 
-    place: Place
+    place: Installation
     status: ServeStatus
     """As it was when it was found."""
     serve: Serve
@@ -61,51 +61,51 @@ class RunningServe:
 def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
     """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
     try:
-        return running_at(find_place(config, state), name)
+        return running_at(find_installation(config, state), name)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
 
-def running_at(place: Place, name: str | None, key_env: str | None = None) -> RunningServe:
+def running_at(installation: Installation, name: str | None, key_env: str | None = None) -> RunningServe:
     """A serve that runs here; without a name the only one that does and speaks chat.
 
     Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
     NotRunning. `key_env`: the variable that has the key, instead of `admission.KEY`.
     """
-    with place.control() as control:
+    with installation.control() as control:
         status = control.status()
     now = _chosen(name, status)
     if now.state not in _UP:
-        start = command_for("serves up", now.name, place)
+        start = command_for("serves up", now.name, installation)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
             f"serve '{now.name}' is not running ({now.state}){why}; start it: {start}",
             code="not_up",
         )
-    serve, door = configured_serve(place, now), status.frontdoor
-    key = front_door_key(place, door, serve, key_env)
+    serve, door = configured_serve(installation, now), status.frontdoor
+    key = front_door_key(installation, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
     server = MeasuredEndpoint("front-door", target)
-    mark = _fingerprint(place.state, serve, target, key.source)
+    mark = _fingerprint(installation.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
-    return RunningServe(place, now, serve, target, subject)
+    return RunningServe(installation, now, serve, target, subject)
 
 
-def command_for(command: str, name: str, place: Place) -> str:
+def command_for(command: str, name: str, installation: Installation) -> str:
     """`stoker COMMAND NAME`, exactly as it has to be typed here."""
-    source = place.settings.source if place.settings is not None else ""
-    where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(place.state))}"
+    source = installation.settings.source if installation.settings is not None else ""
+    where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(installation.state))}"
     return f"stoker {command} {shlex.quote(name)}{where}"
 
 
-def configured_serve(place: Place, now: ServeStatus) -> Serve:
+def configured_serve(installation: Installation, now: ServeStatus) -> Serve:
     """From the configuration; without one (the demo), what the running Stoker tells."""
-    if place.settings is not None:
-        return place.serve(now.name)
+    if installation.settings is not None:
+        return installation.serve(now.name)
     return Serve(now.name, now.engine, now.model, now.served_name, slot=now.slot)
 
 
-def _chosen(name: str | None, status: Status) -> ServeStatus:
+def _chosen(name: str | None, status: StatusAnswer) -> ServeStatus:
     """1. the one that is named  2. the only one that runs and speaks chat  3. the only one that could
     4. there is no telling
     """

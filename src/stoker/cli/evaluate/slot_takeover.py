@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 
 if TYPE_CHECKING:
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve
 
 
@@ -35,10 +35,10 @@ class SlotTenants(NamedTuple):
         )
 
 
-def slot_tenants(place: Place, serve: Serve) -> SlotTenants | None:
+def slot_tenants(installation: Installation, serve: Serve) -> SlotTenants | None:
     """None: no Stoker runs here, and nobody is disturbed."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             status = control.status()
     except NotRunning:
         return None
@@ -49,43 +49,43 @@ def slot_tenants(place: Place, serve: Serve) -> SlotTenants | None:
 
 
 @contextlib.contextmanager
-def take_over(place: Place, found: SlotTenants | None) -> Iterator[None]:
+def take_over(installation: Installation, found: SlotTenants | None) -> Iterator[None]:
     """The residents are drained and stopped, and loaded again afterwards, whatever happened in between.
 
-    Raises Refused if they cannot be stopped; what was stopped is loaded again then, too.
+    Raises RequestRefused if they cannot be stopped; what was stopped is loaded again then, too.
     """
     if found is None:
         yield
         return
     try:
         for name in found.members:
-            with place.control() as control:
+            with installation.control() as control:
                 control.drain(name)
         for name in found.residents:
-            with place.control() as control:
+            with installation.control() as control:
                 control.unload(name)
         yield
     finally:
-        _give_back(place, found)
+        _give_back(installation, found)
 
 
-def _give_back(place: Place, found: SlotTenants) -> None:
+def _give_back(installation: Installation, found: SlotTenants) -> None:
     """Never raises for what a running Stoker says: each serve is tried, and what failed is told with the command."""
 
     from stoker.cli.evaluate.running_serve import command_for
 
     for name in found.members:
         try:
-            with place.control() as control:
+            with installation.control() as control:
                 control.undrain(name)
-        except (NotRunning, Refused, Unreadable) as error:
-            again = command_for("serves undrain", name, place)
+        except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+            again = command_for("serves undrain", name, installation)
             terminal.note(f"stoker: {error.message}; let requests in again: {again}")
     for name in found.residents:
         try:
-            with place.control() as control:
+            with installation.control() as control:
                 control.switch(name)
             terminal.note(f"{name} is back")
-        except (NotRunning, Refused, Unreadable) as error:
-            again = command_for("serves up", name, place)
+        except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+            again = command_for("serves up", name, installation)
             terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")

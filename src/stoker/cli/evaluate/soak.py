@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drift_alarm import feed_drift
 from stoker.disk import atomic
@@ -82,7 +82,9 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
 
         kept = interruptible.run_interruptible(recorded())
     if any(one.reply.failure for one in kept.replies):
-        raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
+        raise RequestRefused(
+            f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells"
+        )
     began = time.time()
     run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
     return SoakRecord(
@@ -102,11 +104,15 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
     except FileNotFoundError as error:
         raise UsageError(f"no soak of '{found.serve.name}' broke off; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
-        raise Refused(f"{path} cannot be read ({error}): start anew without --resume", code="no_record") from error
+        raise RequestRefused(
+            f"{path} cannot be read ({error}): start anew without --resume", code="no_record"
+        ) from error
     changed = difference(record.fingerprint, found.subject.fingerprint)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
-        raise Refused(f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+        raise RequestRefused(
+            f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed"
+        )
     return record
 
 

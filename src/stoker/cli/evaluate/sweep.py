@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -65,40 +65,42 @@ def sweep(
     from stoker.cli.evaluate.sweep_variant import SweepLoad
     from stoker.measure.lock import hold_measurement_lock
 
-    place = find_place(config, state)
-    if place.settings is None:
+    installation = find_installation(config, state)
+    if installation.settings is None:
         raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
     aim = _goal(goal)
-    chosen = serve_on_its_devices(place, place.settings, serve)
-    mark = configured_fingerprint(place, chosen.name)
-    run, rows = _resumed(place, resume, chosen, mark, vary) if resume else _begun(place, chosen, mark, vary)
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    mark = configured_fingerprint(installation, chosen.name)
+    run, rows = (
+        _resumed(installation, resume, chosen, mark, vary) if resume else _begun(installation, chosen, mark, vary)
+    )
     clients = concurrency or _clients(run, chosen, rows)
     load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
         _list(rows, json)
         return
-    engine = OwnEngine(chosen, place.logs / f"sweep-{chosen.name}.log", 1)
-    found = slot_takeover.slot_tenants(place, chosen)
+    engine = OwnEngine(chosen, installation.logs / f"sweep-{chosen.name}.log", 1)
+    found = slot_takeover.slot_tenants(installation, chosen)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * seconds + 15))
     terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
     if found is not None:
         terminal.note(found.announcement())
     is_interrupted = False
-    with hold_measurement_lock(place.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
-        _keep(run, rows, aim, load, place.state)
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
+        _keep(run, rows, aim, load, installation.state)
         try:
-            with slot_takeover.take_over(place, found):
-                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, place.state))
+            with slot_takeover.take_over(installation, found):
+                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, installation.state))
         except KeyboardInterrupt:
             is_interrupted = True
-    path = _keep(run, rows, aim, load, place.state)
+    path = _keep(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"kept: {path}")
     if is_interrupted:
         from stoker.cli.evaluate.running_serve import command_for
 
-        again = command_for("eval sweep", chosen.name, place)
+        again = command_for("eval sweep", chosen.name, installation)
         terminal.note(f"broken off; go on with: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
@@ -128,7 +130,9 @@ def _goal(text: str) -> Goal:
         raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
 
 
-def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
+def _begun(
+    installation: Installation, serve: Serve, mark: Fingerprint, vary: list[str] | None
+) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
     from stoker.domain.run import Kind, Outcome, Subject
@@ -145,9 +149,9 @@ def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None
 
 
 def _resumed(
-    place: Place, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None
+    installation: Installation, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None
 ) -> tuple[Run, list[Variant]]:
-    """Raises UsageError for a file that is no sweep of this serve, Refused if the serve is another one by now."""
+    """Raises UsageError for a file that is no sweep of this serve, RequestRefused if the serve has changed."""
     import msgspec
 
     from stoker.measure.artifacts import result_file
@@ -156,13 +160,13 @@ def _resumed(
 
     if vary:
         raise UsageError("--resume goes on with the variants of its file: leave --vary out")
-    run = result_file.load(result_file.find(name, result_file.results_of(place.state)))
+    run = result_file.load(result_file.find(name, result_file.results_of(installation.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
         raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, and no sweep of {serve.name}")
     changed = difference(run.subject.fingerprint, mark)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
-        raise Refused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+        raise RequestRefused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
     return run, msgspec.json.decode(run.raw, type=list[sweep.Variant])
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation, find_installation
 from stoker.cli.evaluate.running_serve import RunningServe, running_at
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
@@ -53,7 +53,7 @@ def find_target(
         return _at_url(base_url, model, key_env, direct, config, state)
     if model is not None:
         raise UsageError("--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE")
-    return target_of(running_at(find_place(config, state), serve, key_env), serve, direct)
+    return target_of(running_at(find_installation(config, state), serve, key_env), serve, direct)
 
 
 def _at_url(
@@ -103,32 +103,32 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     return MeasurementTarget(servers, now.name, known.state / "results", context, mark, notes, known.lock)
 
 
-def _engine(serve: ServeStatus, place: Place) -> tuple[MeasuredEndpoint | None, str]:
+def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:
     """The engine's own address, and its key as the control plane derives it; or why there is none."""
     if serve.port is None:
         return None, f"--direct is left out: nothing is known about where the engine of {serve.name} listens"
-    own = place.serve(serve.name) if place.settings is not None else None
+    own = installation.serve(serve.name) if installation.settings is not None else None
     if own is not None and (own.base_url is not None or own.driver.value != "process"):
         return None, f"--direct is left out: {serve.name} is not a process of ours; name its address with --base-url"
-    target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, place))
+    target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, installation))
     return MeasuredEndpoint("direct", target), ""
 
 
-def _engine_key(serve: ServeStatus, place: Place) -> str | None:
+def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
     import msgspec
 
     from stoker.fleet.process.signing import KeySigner
     from stoker.fleet.process.start_records import StartRecord
     from stoker.store.state import StateDir
 
-    path = StateDir(place.state).serves_path / f"{serve.name}.json"
+    path = StateDir(installation.state).serves_path / f"{serve.name}.json"
     try:
         record = msgspec.json.decode(path.read_bytes(), type=StartRecord)
     except (OSError, msgspec.DecodeError):
         return None  # then it has no key, or says that it wants one
     if not record.takes_key:
         return None
-    return KeySigner(StateDir(place.state).signing_key).engine_key(record.name, record.nonce)
+    return KeySigner(StateDir(installation.state).signing_key).engine_key(record.name, record.nonce)
 
 
 def _listed(target: Target, what: str) -> list[ListedModel]:
@@ -158,7 +158,7 @@ def _key(variable: str) -> str:
 def _results(config: str | None, state: str | None) -> Path:
     """With an address nothing has to be configured; results still have one place."""
     try:
-        return find_place(config, state).state / "results"
+        return find_installation(config, state).state / "results"
     except ConfigError:
         if config is not None or state is not None:
             raise

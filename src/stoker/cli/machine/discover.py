@@ -16,7 +16,7 @@ from stoker.disk.split_gguf import parse_part
 GGUF_MAGIC = b"GGUF"
 DEPTH = 6
 """Directories below a place that are looked into: a model hub's cache needs five."""
-PATIENCE = 3.0
+SEARCH_SECONDS = 3.0
 """Seconds that all places together may take."""
 _PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _LARGE_BAR = 2 * 2**30
@@ -34,7 +34,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelFile:
     """A GGUF file that can be served; of a split one, the first part (`size` is that part's)."""
 
     path: Path
@@ -42,7 +42,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class InstalledEngine:
     """Something that can run a model, and where it is."""
 
     name: str
@@ -122,7 +122,7 @@ def _word(path: Path) -> str:
         return ""  # the kernel shows only what this driver knows
 
 
-def model_places(vault: Path) -> list[Path]:
+def model_directories(vault: Path) -> list[Path]:
     """Where GGUF files usually lie, the likeliest first."""
     home = Path.home()
     cache = Path(os.environ.get("HF_HOME") or home / ".cache" / "huggingface")
@@ -130,16 +130,19 @@ def model_places(vault: Path) -> list[Path]:
 
 
 def models(
-    places: Iterable[Path], depth: int = DEPTH, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
-) -> list[Model]:
+    places: Iterable[Path],
+    depth: int = DEPTH,
+    patience: float = SEARCH_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[ModelFile]:
     """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models."""
     deadline = clock() + patience
-    found: dict[Path, Model] = {}
+    found: dict[Path, ModelFile] = {}
     for place in places:
         for path in _walk(place, depth, lambda: clock() > deadline):
             real = path.resolve()
             if real not in found and _is_model(path):
-                found[real] = Model(path.absolute(), real.stat().st_size)
+                found[real] = ModelFile(path.absolute(), real.stat().st_size)
     return list(found.values())
 
 
@@ -175,20 +178,20 @@ def has_magic(path: Path) -> bool:
         return False
 
 
-def engines() -> list[Engine]:
+def engines() -> list[InstalledEngine]:
     """Engines and container tools of this machine."""
     found = []
     for command, name in (("llama-server", "llama.cpp"), ("vllm", "vllm"), ("sglang", "sglang"), ("docker", "docker")):
         where = shutil.which(command)
         if where is not None:
-            found.append(Engine(name, where))
+            found.append(InstalledEngine(name, where))
     for package, name in (("xllamacpp", "llama.cpp, embedded"), ("vllm", "vllm"), ("sglang", "sglang")):
         if all(engine.name != name for engine in found) and is_importable(package):
-            found.append(Engine(name, f"the Python package {package}"))
+            found.append(InstalledEngine(name, f"the Python package {package}"))
     return found
 
 
-def has_llama_cpp(found: Iterable[Engine]) -> bool:
+def has_llama_cpp(found: Iterable[InstalledEngine]) -> bool:
     return any(engine.name.startswith("llama.cpp") for engine in found)
 
 

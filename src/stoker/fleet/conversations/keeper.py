@@ -53,7 +53,7 @@ class ConversationStatistics:
 
 
 def saves_conversations(serve: Serve) -> bool:
-    """Whether conversations of this serve are kept: asked for, and a llama.cpp whose command line is ours."""
+    """Whether conversations of this serve are saved: configured, and a llama.cpp that Stoker starts."""
     is_ours = serve.driver is Driver.PROCESS and serve.cmd is None
     return serve.keep_conversations and serve.engine == "llama.cpp" and is_ours
 
@@ -110,9 +110,9 @@ class ConversationKeeper:
             run.end()
 
     async def save(self, name: str) -> None:
-        """It is about to be stopped and gets no requests any more. Takes `save_within` seconds at most.
+        """The serve is about to stop and gets no more requests. Takes `save_within` seconds at most. Raises nothing.
 
-        Raises nothing. On cancel what is under way is finished, within the same bound.
+        On cancel, saves in progress are finished within the same bound.
         """
         if (run := self._runs.pop(name, None)) is not None:
             run.end()
@@ -305,6 +305,6 @@ def _build(facts: Mapping[str, Any]) -> str:
 
 
 def _weights(serve: Serve) -> str:
-    """Changes with the files, also where their names stay. Blocks for as long as the disk takes to look them up."""
+    """Changes whenever the files change, even if their names stay. Blocks while it reads the disk."""
     found = [(path, os.stat(path)) for path in sorted(weights_of(serve))]
     return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in found])

@@ -57,7 +57,7 @@ class EngineRun:
             is_first = True
 
     def wake(self) -> None:
-        """A sequence is free: whoever waits longest looks again."""
+        """A sequence is free: wake the longest waiter."""
         while self.waiting:
             waiter = self.waiting.popleft()
             if not waiter.done():
@@ -65,7 +65,7 @@ class EngineRun:
                 return
 
     def end(self) -> None:
-        """Nobody waits for this engine any more."""
+        """The engine is gone: wake all waiters."""
         while self.waiting:
             waiter = self.waiting.popleft()
             if not waiter.done():

@@ -15,9 +15,9 @@ class KvSequence:
     number: int
     key: str | None = None
     is_foreign: bool = False
-    """Something of nobody knows whom is in it."""
+    """It holds an unknown conversation."""
     conversation: str | None = None
-    """The one that can be gone on with here."""
+    """The conversation that can continue here."""
     size: int = 0
     """Bytes of the last request's body: the only measure of a conversation's length that is always known."""
     tokens: int | None = None
@@ -26,7 +26,7 @@ class KvSequence:
     """The larger, the more recently."""
     is_busy: bool = False
     is_lost: bool = False
-    """The engine did not say what became of the last verb on it: used no more."""
+    """The result of the last call to it is unknown: it is not used any more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,13 +58,13 @@ class Sequences:
     """
 
     def __init__(self, count: int, is_fresh: bool) -> None:
-        """`is_fresh`: the engine has just started; otherwise nobody knows what is in its sequences."""
+        """`is_fresh`: the engine has just started; otherwise the content of its sequences is unknown."""
         self._all = [KvSequence(number, is_foreign=not is_fresh) for number in range(count)]
         self._uses = 0
 
     @property
     def is_lost(self) -> bool:
-        """Whether none can be used any more."""
+        """Whether no sequence can be used any more."""
         return all(sequence.is_lost for sequence in self._all)
 
     def on_request(self, key: str, conversation: str | None, size: int) -> SequencePlace | None:
@@ -103,13 +103,13 @@ class Sequences:
         place.sequence.tokens = None
 
     def on_done(self, place: SequencePlace, tokens: int | None) -> None:
-        """The request is over; `tokens` are in the sequence now, if the engine said so."""
+        """The request is over; `tokens` are in the sequence now, if the engine reported it."""
         place.sequence.is_busy = False
         if tokens is not None:
             place.sequence.tokens = tokens
 
     def on_lost(self, place: SequencePlace) -> None:
-        """Whatever was asked last may still happen to it."""
+        """The last call may still take effect."""
         place.sequence.is_lost = True
         place.sequence.conversation = None
 

@@ -54,7 +54,7 @@ class ConversationStore:
         wall: Callable[[], float],
         log: logging.Logger,
     ) -> None:
-        """`budget` in bytes, `age` in seconds since the last use. Reads what is there."""
+        """`budget` in bytes, `age` in seconds since the last use. Reads the directory."""
         self._root = root
         self._budget = budget
         self._age = age
@@ -77,7 +77,7 @@ class ConversationStore:
 
     @property
     def size(self) -> int:
-        """Bytes. Waits for nobody: /status asks in the loop's thread, and the lock is held while files are removed."""
+        """Bytes. Takes no lock: /status asks in the loop's thread, and the lock is held while files are removed."""
         return sum(saved.size for saved in list(self._index.values()))
 
     def find(self, serve: str, conversation: str) -> SavedConversation | None:
@@ -94,7 +94,7 @@ class ConversationStore:
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def folder(self, serve: str) -> Path:
-        """The serve's own, private; drafts that nobody waits for any more are gone. Raises OSError."""
+        """The serve's own private directory, without abandoned drafts. Raises OSError."""
         _make_private(self._root)
         folder = self._root / serve
         _make_private(folder)
@@ -119,9 +119,10 @@ class ConversationStore:
     def keep(
         self, draft: Path, serve: str, conversation: str, tokens: int, size: int, used: float
     ) -> SavedConversation | None:
-        """A draft that the engine calls finished, with `size` bytes, takes the place of what was saved before.
+        """Replace what was saved before by a draft that the engine reports as finished, with `size` bytes.
 
-        None, and the draft is gone: it is not what the engine said, is larger than the budget, or the disk failed.
+        None, and the draft is deleted: its size is not what the engine reported, it exceeds the budget, or the disk
+        failed.
         """
         try:
             found = draft.stat().st_size
@@ -153,7 +154,7 @@ class ConversationStore:
     # -- use -------------------------------------------------------------------------------------------------------
 
     def prove(self, saved: SavedConversation) -> bool:
-        """Whether its file is what was saved; if not, it is removed. Quick if nobody touched it since we wrote it."""
+        """Whether its file is unchanged; if not, it is removed. Quick if it was not touched since it was written."""
         path = self._path(saved)
         try:
             signature = _signature(path)
@@ -184,7 +185,7 @@ class ConversationStore:
     # -- removal ---------------------------------------------------------------------------------------------------
 
     def remove(self, saved: SavedConversation) -> None:
-        """Raises nothing; a file that cannot be deleted is used no more, and is seen again at the next start."""
+        """Raises nothing; a file that cannot be deleted is not used any more, and is found again at the next start."""
         with self._lock:
             if (found := self._index.get((saved.serve, saved.conversation))) and found.name == saved.name:
                 del self._index[saved.serve, saved.conversation]
@@ -206,10 +207,10 @@ class ConversationStore:
                 for path in list(folder.iterdir()):
                     if _NAME.fullmatch(path.name) or _DRAFT.fullmatch(path.name):
                         self.discard(path)
-                folder.rmdir()  # unless somebody else keeps something there
+                folder.rmdir()  # # fails, and stays, if it holds other files
 
     def drop_all_but(self, serves: Iterable[str]) -> None:
-        """What is left of serves that keep none any more."""
+        """Delete the conversations of serves that no longer save any."""
         wanted = frozenset(serves)
         for folder in self._folders():
             if folder.name not in wanted:
@@ -253,7 +254,7 @@ class ConversationStore:
         return digest.hexdigest()
 
     def _load(self) -> None:
-        """What does not look like ours (its name, its owner, its mode) is left alone."""
+        """Ignores files that are not Stoker's by their name, owner or mode."""
         for folder in self._folders():
             with contextlib.suppress(OSError):
                 for path in list(folder.iterdir()):
@@ -283,7 +284,7 @@ class ConversationStore:
 
 
 def _make_private(path: Path) -> None:
-    """A directory of ours that nobody else can look into. Raises OSError."""
+    """Make a private directory of this user. Raises OSError."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():

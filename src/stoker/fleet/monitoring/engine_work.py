@@ -1,4 +1,4 @@
-"""Whether an engine works on something, as far as it says so."""
+"""Whether an engine is working, by its own counters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from stoker.domain.protocols import Running
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters, WorkProgress, WorkSample, advance
 
 LOOKS_APART = 1.0
-"""Seconds between two looks at an engine's counters."""
+"""Seconds between two readings of an engine's counters."""
 LOOKS_TAKE = 3.0
-"""Seconds that both looks may take beside that; an engine that tells nothing by then tells nothing."""
+"""Seconds that both readings may take beside that; an engine that has not answered by then counts as idle."""
 
 
 class EngineWork:

@@ -20,12 +20,12 @@ from stoker.request.lease.eviction import fits
 from stoker.request.lease.state import Phase
 
 EVERY = 5.0
-"""Seconds between two looks at a serve that is not found."""
+"""Seconds between two checks of a serve that was not found."""
 HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
 def health_check(clock: Clock) -> HealthCheck:
-    """Whether a serve's health is well, by one look."""
+    """Whether a serve is healthy, by one check."""
 
     async def look(serve: Serve) -> bool:
         try:
@@ -54,7 +54,7 @@ class ExternalServeFinder:
         self._woken.set()
 
     def on_lost(self, name: str) -> None:
-        """It does not answer any more."""
+        """It stopped answering."""
         if name in self._known:
             self._wanted.add(name)
             self._woken.set()

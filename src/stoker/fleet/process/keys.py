@@ -18,7 +18,7 @@ class Keys:
         self._signer = signer
 
     def key(self, serve: Serve, nonce: str) -> str:
-        """What the engine is told to ask for: the configured key, or one of its own for each start."""
+        """The key that the engine asks for: the configured one, or one of its own for each start."""
         return serve.key.reveal() if serve.key is not None else self._signer.engine_key(serve.name, nonce)
 
     def address(self, serve: Serve, record: StartRecord) -> Target:
@@ -27,7 +27,7 @@ class Keys:
         return Target(reachable(serve.host), record.port, "", serve.served_name or serve.name, key)
 
     def command(self, pid: int) -> str:
-        """A keyed digest of a process's command line, which may hold a key; empty if there is none."""
+        """A keyed digest of a process's command line, which may hold a key; empty if the process is gone."""
         line = identity.command_line(pid)
         return self._signer.digest("command", line) if line else ""
 

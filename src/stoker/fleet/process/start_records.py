@@ -15,7 +15,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     pid: int
-    """0: about to be started; nobody knows yet whether it was."""
+    """0: about to be started; it is unknown whether it was."""
     mark: str
     """`identity.start_mark` of the process."""
     command: str
@@ -27,9 +27,9 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Unix time."""
     log: str
-    """Empty: its driver keeps what it says."""
+    """Empty: its driver keeps its output."""
     grace: float
-    """`stop_grace` at that time, for when the serve is configured no more."""
+    """`stop_grace` at that time, in case the serve is no longer configured."""
     ready: bool = False
     asleep: bool = False
     driver: str = "process"
@@ -58,7 +58,7 @@ class StartRecords:
             return
         try:
             path.unlink(missing_ok=True)
-        except OSError as error:  # no harm: the next control plane sees that the process is gone
+        except OSError as error:  # # harmless: the next run of Stoker sees that the process is gone
             self._log.warning("%s cannot be deleted (%s): check who owns its directory", path, error.strerror)
 
     def load(self) -> list[StartRecord]:

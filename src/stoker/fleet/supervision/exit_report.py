@@ -1,4 +1,4 @@
-"""What is said of a start that failed, and of a serve that ended by itself."""
+"""Messages about a start that failed, and about a serve that ended by itself."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
 
 
 def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
-    """For `on_exit`: how a ready serve ended, and the end of what it said."""
+    """For `on_exit`: how a ready serve ended, and its last output."""
     said = managed.last_output()
     text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text

@@ -1,7 +1,7 @@
 """The life of one managed serve, as one table.
 
-Two rules. Whoever holds a serve changes its state only through `advance`. An event that the table does not list for a
-state is illegal: it raises, and nothing changes.
+Two rules. The state of a serve changes only through `advance`. An event that the table does not list for a state is
+illegal: it raises, and nothing changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class LifecycleState(Enum):
     ASLEEP = "asleep"
     """It runs and holds nothing of its slot: its weights are in host memory, or nowhere."""
     STOPPING = "stopping"
-    """Somebody asked for its end."""
+    """Its end was requested."""
     SWEEPING = "sweeping"
     """Its leader ended unasked; what the leader left in its process group is being killed."""
 
@@ -30,18 +30,18 @@ class LifecycleEvent(Enum):
     SLEPT = "slept"
     """It was put to sleep, and that it freed its memory was seen."""
     WOKEN = "woken"
-    """It was told to wake; it is not proved yet."""
+    """It was told to wake; it is not proved ready yet."""
     STOP_ASKED = "stop_asked"
     EXITED = "exited"
     """The leader ended, or an external serve stopped answering."""
     GONE = "gone"
     """Nothing of it is left."""
     RELEASED = "released"
-    """Not watched any more; it goes on running."""
+    """No longer watched; it goes on running."""
 
 
 class IllegalEvent(Exception):
-    """A bug of ours: this must not happen in that state."""
+    """A bug: this event must not occur in that state."""
 
     def __init__(self, state: LifecycleState, event: LifecycleEvent) -> None:
         super().__init__(f"a serve that is {state.value} cannot have '{event.value}' happen to it")

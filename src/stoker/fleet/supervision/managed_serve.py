@@ -1,4 +1,4 @@
-"""One serve in our care, from launch to gone: its state, and everything that hangs on it."""
+"""One serve, from launch to its end: its state, and everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHORTEST_SECRET = 6
 
 @dataclass(slots=True, eq=False)
 class ManagedServe:
-    """What we start has `unit` and `record`; what somebody else runs has `watch` once it is ready."""
+    """A serve that Stoker started has `unit` and `record`; an external one has `watch` once it is ready."""
 
     serve: Serve
     on_exit: OnExit
@@ -50,11 +50,11 @@ class ManagedServe:
     measured: MemorySize | None = None
     """What it was last seen to hold of its slot."""
     engine_output: str = ""
-    """The last that it said, for what has no log of ours; fetched when its start has failed."""
+    """Its last output, for a serve without a log file of Stoker's; fetched when its start has failed."""
     weights_answer: str | None = None
     """What it answered to a fixed question before it fell asleep."""
     ended_unexpectedly: bool = False
-    """The leader ended by itself. The state does not tell: it may be gone before the one who starts it looks."""
+    """The process ended without a request. The state may have moved on before the caller of `start` looks at it."""
 
     def apply(self, event: LifecycleEvent) -> None:
         """Raises IllegalEvent, and changes nothing then."""

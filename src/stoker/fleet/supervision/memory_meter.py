@@ -25,7 +25,7 @@ FREE_WITHIN = 10.0
 
 
 class MemoryMeter:
-    """`slot_of(name)` is a slot as configured now; None: there is none of that name."""
+    """`slot_of(name)` is a slot as configured now; None: no slot has that name."""
 
     def __init__(
         self, probe: DeviceProbe, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
@@ -76,11 +76,11 @@ class MemoryMeter:
             self._log.warning("serve %s: %s", name, freed)
 
     async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        """Why it will not start, one sentence each; empty if it will, or if nobody can tell. Raises StartFailed
-        `startup_memory` where it is too large and `unsupported_quantization` where its device lacks its number format:
-        a serve with a `fallback` is answered for then.
+        """Why the serve will not start, one sentence each; empty if it will, or if that cannot be determined.
 
-        `ours`: the processes that will have made room by then; their memory is credit.
+        Raises StartFailed `startup_memory` if it is too large and `unsupported_quantization` if its device lacks its
+        number format: then its `fallback` answers. `ours`: processes that will have stopped by then; their memory
+        counts as free.
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []

@@ -16,7 +16,7 @@ _CLAUSE = re.compile(r"^\s*(==|!=|>=|<=|>|<|~=)\s*([0-9][0-9.]*)\s*$")
 
 
 def unmet_requirements(serve: Serve) -> Iterator[str]:
-    """One sentence for each of `requires` that is not there. Packages are looked up in our own interpreter."""
+    """One sentence for each of `requires` that is missing. Packages are looked up in Stoker's own interpreter."""
     who = f"serve '{serve.name}' requires"
     for file in serve.requires.files:
         path = os.path.join(serve.directory, file)
@@ -36,7 +36,7 @@ def unmet_requirements(serve: Serve) -> Iterator[str]:
 
 
 def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
-    """One sentence for each running process that `conflicts` names, by its name or its program; `ours` do not count."""
+    """One sentence for each running process that `conflicts` names, by its name or its program. Ignores `ours`."""
     names = {entry.removesuffix(".service"): entry for entry in serve.conflicts}
     if not names:
         return

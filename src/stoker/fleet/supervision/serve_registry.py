@@ -42,12 +42,12 @@ from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
 LOOK_LIMIT = 2.0
-"""Seconds that a look at who holds what may take before a stop."""
+"""Seconds that measuring memory may take before a stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeStatistics:
-    """One serve in our care, as it is now. None: unknown, or there is none."""
+    """One serve as it is now. None: unknown or absent."""
 
     state: str
     pid: int | None
@@ -105,7 +105,7 @@ class ServeRegistry:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def circumstances(self, running: Running) -> Circumstances:
-        """What the watchdog looks at once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        """What the watchdog checks once a minute: devices, dependencies, drift. Blocks; any thread may call."""
         serve = running.serve
         managed = self.serves.get(serve.name)
         if managed is None or managed.record is None:
@@ -135,7 +135,7 @@ class ServeRegistry:
     # -- what happens to a serve -----------------------------------------------------------------------------------
 
     def take(self, managed: ManagedServe, event: LifecycleEvent) -> None:
-        """From now on it is in our care. Raises ProcessLookupError if it is gone, or somebody else's."""
+        """Add a serve. Raises ProcessLookupError if its process is gone, or its number belongs to another one."""
         managed.apply(event)
         if managed.record is not None:
             driver = self.driver(managed.record.driver)
@@ -162,12 +162,12 @@ class ServeRegistry:
             raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
 
     async def _fetch_output(self, managed: ManagedServe) -> None:
-        """Fetch what it said last, where that is not in a log of ours."""
+        """Fetch its last output if it is not in a log file of Stoker's."""
         if managed.record is not None and managed.log is None:
             managed.engine_output = await self.driver(managed.record.driver).recent_output(managed.record)
 
     def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
-        """The leader of a process group ended. What it left behind is killed; whoever waits for it hears at once."""
+        """The leader of a process group ended. Kills the rest of the group and wakes every waiter."""
         was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
         is_unasked = managed.state is not LifecycleState.STOPPING
         managed.apply(LifecycleEvent.EXITED)
@@ -184,7 +184,7 @@ class ServeRegistry:
             managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
 
     def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
-        """An external serve does not answer any more."""
+        """An external serve stopped answering."""
         managed.watch = None  # it ends by itself
         managed.apply(LifecycleEvent.EXITED)
         self._on_gone(managed)
@@ -199,10 +199,10 @@ class ServeRegistry:
             pids = self.members(managed)
             before = None
             try:
-                with contextlib.suppress(TimeoutError):  # a driver that hangs keeps nobody alive
+                with contextlib.suppress(TimeoutError):  # # a driver that hangs must not block the stop
                     async with asyncio.timeout(LOOK_LIMIT):
                         before = await self._while_unhurried(self._meter.snapshot())
-            finally:  # whoever cancels: it ends
+            finally:  # # also on cancel
                 await managed.unit.end(0.0 if self.is_hurried else grace)
             if before is not None:
                 await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
@@ -213,7 +213,7 @@ class ServeRegistry:
             await watch.close()
 
     async def _while_unhurried(self, work: Coroutine[Any, Any, Found]) -> Found | None:
-        """What `work` gives; None where there is no time for it, or no more."""
+        """The result of `work`; None if `hurry` was called before or meanwhile."""
         if self.is_hurried:
             work.close()
             return None
@@ -242,7 +242,7 @@ class ServeRegistry:
         managed.gone.set()
 
     def release(self, managed: ManagedServe) -> None:
-        """Watch it no more; it runs on, and its record stays for the next control plane."""
+        """Stop watching it; it goes on running, and its record stays for the next run of Stoker."""
         managed.apply(LifecycleEvent.RELEASED)
         if managed.unit is not None:
             managed.unit.release()
@@ -261,7 +261,7 @@ class ServeRegistry:
 
     async def close(self) -> None:
         """Stop measuring and rotating logs."""
-        if self._measuring:  # a look at /proc takes milliseconds; a driver that hangs is not waited for
+        if self._measuring:  # # reading /proc takes milliseconds; do not wait for a driver that hangs
             _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
             for task in late:
                 task.cancel()
@@ -279,7 +279,7 @@ class ServeRegistry:
                 managed.unit.begin_end(managed.serve.stop_grace)
 
     def measure_later(self, managed: ManagedServe) -> None:
-        """Measure what it holds, beside its first requests."""
+        """Measure what it holds, while its first requests run."""
         task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"weigh-{managed.serve.name}")
         self._measuring.add(task)
         task.add_done_callback(self._measuring.discard)

@@ -1,8 +1,8 @@
-"""Sleeping instead of stopping: by the engine's own verbs, and believed only when it was seen.
+"""Sleeping instead of stopping, through the engine's own endpoints. The result is checked, not assumed.
 
-Asleep means that it was measured to have given back at least half of what it held; where nothing can be measured, that
-the engine says so itself. Awake means proved as after a start, with a canary, and that it sings the same answer as
-before: an engine whose weights were not read back answers too, in gibberish.
+Asleep: the engine was measured to have released at least half of its memory; if nothing can be measured, the engine
+itself reports that it sleeps. Awake: proved ready with a canary, and it answers the weights probe as before. An engine
+whose weights were not restored answers too, with gibberish.
 """
 
 from __future__ import annotations

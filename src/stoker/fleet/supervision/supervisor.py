@@ -1,4 +1,6 @@
-"""The fleet: starts serves and proves them, ends them or lets them sleep, finds them again after a restart of ours."""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and finds them again after a restart of
+Stoker.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class Supervisor:
         self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
         self._adopted = asyncio.Event()
-        """Clear while `adopt` looks: what it finds must not be started a second time."""
+        """Clear while `adopt` runs: a serve that it finds must not be started a second time."""
         self._adopted.set()
 
     # -- questions -------------------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ class Supervisor:
         try:
             if may_sleep and await self._sleep(managed):
                 return
-        except BaseException:  # whoever cancels: nobody knows whether it sleeps, so it ends
+        except BaseException:  # # also on cancel: it is unknown whether the engine sleeps, so it ends
             await self._registry.stop(managed, grace)
             self._registry.end_sleepers(self.warm.on_gone(name))
             raise
@@ -156,7 +158,7 @@ class Supervisor:
         try:
             if managed.state is LifecycleState.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
-        finally:  # whoever cancels: it ends
+        finally:  # # also on cancel
             await self._registry.stop(managed, grace)
 
     async def _sleep(self, managed: ManagedServe) -> bool:
@@ -171,7 +173,7 @@ class Supervisor:
         self._registry.mark_asleep(managed, asleep=True)
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
-            why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
+            why = "the warm pool has no room for it any more"  # # it was evicted or reconfigured in the meantime
         if not why and managed.state is LifecycleState.READY:
             managed.apply(LifecycleEvent.SLEPT)
             return True
@@ -179,7 +181,7 @@ class Supervisor:
         return False
 
     async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
-        """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
+        """A sleeping serve, awake and proved; None: it does not sleep, or could not be woken and has ended."""
         managed = self._registry.serves.get(serve.name)
         if managed is None or managed.state is not LifecycleState.ASLEEP:
             return None
@@ -240,7 +242,7 @@ class Supervisor:
                     "ready_s": round(ready - began, 4),
                 }
             )
-            # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
+            # # Only now: a wrapper that replaced itself by the engine has a new command line.
             command = self._keys.command(record.pid)
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
@@ -254,14 +256,14 @@ class Supervisor:
         return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
-        """What is about to be started is on disk before it exists: no crash of ours leaves what nobody knows."""
+        """Writes the record before the process exists, so that a crash of Stoker leaves no unknown process."""
         intents: list[StartRecord] = []
 
         def intend(record: StartRecord) -> None:
             intents.append(record)
             self._registry.write_record(None, record)
 
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
         try:
@@ -292,19 +294,20 @@ class Supervisor:
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
     async def _disable(self, serve: Serve) -> None:
-        """Stop for good what cannot run beside it. Raises StartFailed."""
+        """Stop the units and containers that cannot run beside it, for good. Raises StartFailed."""
         if serve.conflicts:
             from stoker.fleet.drivers.conflicts import Conflicts
 
             for done in await Conflicts(os.environ).disable(serve.conflicts):
                 self._log.warning("serve %s: %s", serve.name, done)
 
-    # -- across restarts of ours -----------------------------------------------------------------------------------
+    # # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     async def adopt(self, serves: list[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`. What runs but is not right any more is stopped; a stranger with its number is left alone.
+        """See `Fleet.adopt`. A serve that no longer fits its configuration is stopped; an unrelated process with its
+        number is left alone.
 
-        A `start` meanwhile waits. On cancel: what was adopted stays adopted, what is being stopped ends first.
+        A concurrent `start` waits. On cancel: adopted serves stay adopted, and a stop in progress ends first.
         """
         self._adopted.clear()
         try:

@@ -81,7 +81,7 @@ class Conductor:
         hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # The swapper's own books, for whoever looks.
+        # # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
         self.examining = self._swapper.examining
         self.last_swap = self._swapper.last
@@ -99,10 +99,10 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """The right to use a serve now, or a Future of it. Raises StokerError when it is refused at once.
+        """A lease now, or a Future of one. Raises StokerError if it is refused at once.
 
-        Whoever waits may cancel the Future, or set an exception: its place in the queue is free then, and a lease
-        granted in that very moment is released.
+        The caller may cancel the Future or set an exception: its place in the queue is then free, and a lease granted
+        at that very moment is released.
         """
         seat = self._seat(name)
         if seat.phase is Phase.STOPPED and not self.scheduler.closing:
@@ -122,7 +122,7 @@ class Conductor:
         return waiting
 
     def yields(self, lease: Lease) -> None:
-        """The lease is taken away as soon as somebody waits for what it holds; that may be at once."""
+        """Take the lease away as soon as another request waits for what it holds; that may be at once."""
         self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
 
     def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
@@ -135,7 +135,7 @@ class Conductor:
         return future
 
     def _seat(self, name: str) -> Seat:
-        """Raises ClientError for a serve that was removed from the configuration meanwhile."""
+        """Raises ClientError for a serve that was removed from the configuration."""
         seat = self.scheduler.seats.get(name)
         if seat is None:
             raise removed(name)
@@ -197,7 +197,7 @@ class Conductor:
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
-        """Drain and stop; returns when it is gone, also from host memory. On cancel the unload goes on."""
+        """Drain and stop; returns when the serve has left host memory, too. On cancel the unload goes on."""
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
@@ -221,13 +221,13 @@ class Conductor:
         return True
 
     def park(self, name: str, reason: str) -> None:
-        """Stop it, and start it no more until an operator switches to it or its configuration changes."""
+        """Stop it, and do not start it again until an operator switches to it or its configuration changes."""
         log.error("serve %s is parked: %s", name, reason)
         self._notify(ServeParked(name, reason))
         self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
 
     def preload(self, name: str) -> None:
-        """Load it as soon as it fits beside what is there."""
+        """Load it as soon as it fits without evicting another serve."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
     def measured(self, name: str, size: int) -> None:
@@ -261,7 +261,9 @@ class Conductor:
         return adopted
 
     async def drain(self, grace: float) -> None:
-        """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
+        """Refuse waiting requests, admit no new ones, let leases end for `grace` seconds, cut the rest. On cancel: cut
+        at once.
+        """
         self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
         self._closing = True
         await self._fetching.close()
@@ -354,7 +356,7 @@ class Conductor:
         self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
     def _exited(self, name: str, detail: str) -> None:
-        """The fleet noticed an exit that nobody asked for."""
+        """A serve ended without a request."""
         log.warning("serve %s ended by itself: %s", name, detail)
         self._swapper.gone(name)
         self._notify(ServeExited(name, detail))

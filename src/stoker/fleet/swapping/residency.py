@@ -1,4 +1,4 @@
-"""How each serve stands, for whoever has to choose among several. Reads the scheduler's books, changes nothing."""
+"""The state of each serve, for choosing among several. Reads the scheduler's state, changes nothing."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class SwapDone:
 
 @dataclass(frozen=True, slots=True)
 class Hears:
-    """Who is told: that a swap is done, that a serve ended unasked (name, how), that nothing serves at an address."""
+    """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
 
     done: Callable[[SwapDone], None]
     exited: Callable[[str, str], None]
@@ -41,7 +41,7 @@ class Hears:
 
 
 class Swapper:
-    """Owned by the conductor, which keeps the books of the scheduler; this only looks into them."""
+    """Owned by the conductor. Reads the scheduler's state; only the conductor changes it."""
 
     def __init__(
         self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, hears: Hears
@@ -87,7 +87,7 @@ class Swapper:
         task.add_done_callback(self._looks.discard)
 
     def gone(self, name: str) -> None:
-        """Nothing is sent to it any more."""
+        """No request may be sent to it from now on."""
         running = self.running.pop(name, None)
         if running is not None:
             self._hears.gone(running.target.host, running.target.port)
@@ -97,11 +97,11 @@ class Swapper:
         return len(self._swaps)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For whoever gives them up."""
+        """For cancelling them."""
         return [*self._swaps.values(), *self._looks]
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
-        """One swap, whatever becomes of it: the scheduler hears of it in every case."""
+        """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
         outcome, start_kind = report.outcome, report.start_kind
         untouched = serve is not None
@@ -109,7 +109,7 @@ class Swapper:
         try:
             with timed(report.phases, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
+                    if self._fleet.lacks_weights(serve):  # # no request waits: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)

@@ -1,4 +1,4 @@
-"""Requests that wait for weights: one fetch per serve, however many ask; whoever waits long hears how far it is."""
+"""Requests that wait for weights: one fetch per serve for all of them; whoever waits too long gets the progress."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WeightFetching:
     def then(
         self, name: str, limit: float, acquire: Callable[[], Lease | asyncio.Future[Lease]]
     ) -> asyncio.Future[Lease]:
-        """What `acquire` gives once the weights are there. Whoever waits may cancel the Future, or set an exception.
+        """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
 
         The Future raises what the fetch raises, and CapacityError `fetching` after `limit` seconds; the fetch goes on.
         """
@@ -59,7 +59,7 @@ class WeightFetching:
             else:
                 try:
                     _tie(waiter, acquire())
-                except Exception as refusal:  # nobody may wait for ever
+                except Exception as refusal:  # # no request may wait forever
                     waiter.set_exception(refusal)
 
         self.task(name).add_done_callback(fetched)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 MISSES = 3
-"""Looks in a row without an answer that prove something: a single one may be a busy moment."""
+"""Failed checks in a row that prove something: a single one may be a busy moment."""
 CONTEXT_PADDING = 256
 """Tokens by which llama.cpp rounds a context up."""
 
@@ -51,15 +51,15 @@ class ServeHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at one serve. None: not known. Times are seconds."""
+    """One observation of one serve. None: not known. Times are seconds."""
 
     wanted_id: str
     misses: int | None = None
-    """Looks in a row at which /v1/models gave no answer of use, this one included; None: it was not asked."""
+    """Checks in a row in which /v1/models gave no usable answer, this one included; None: it was not asked."""
     miss: str = ""
     """How the last of them ended."""
     is_moving: bool = False
-    """Progress was made since the look before."""
+    """Progress since the observation before."""
     listed: tuple[str, ...] | None = None
     """The ids in /v1/models."""
     wanted_context: int | None = None
@@ -108,9 +108,9 @@ def judge(seen: Observation) -> tuple[AssertionResult, ...]:
 
 
 def verdict(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> HealthVerdict:
-    """Sick if anything fails, verified if everything holds, else unknown. A restart goes before a report.
+    """Sick if anything fails, verified if everything holds, else unknown. A restart takes precedence over a report.
 
-    `can_restart` False: somebody else runs the serve, so that all there is to do is to report it.
+    `can_restart` False: the serve is external, so it can only be reported.
     """
     failed = tuple(finding for finding in findings if finding.ok is False)
     if not failed:
@@ -210,7 +210,7 @@ class AssertionRule(NamedTuple):
 
 
 # A restart is for what a restart can cure. A serve that works, but not as configured, would come back as it is: it is
-# reported, and started anew when its owner says so.
+# # reported; restarted only if configured
 TABLE: tuple[AssertionRule, ...] = (
     AssertionRule(Assertion.ANSWERS, Remedy.RESTART, _answers),
     AssertionRule(Assertion.EXACT_ID, Remedy.RESTART, _exact_id),

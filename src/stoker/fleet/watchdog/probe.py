@@ -20,7 +20,7 @@ TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What /v1/models said. `ids` None: no answer of use, and `miss` says which instead."""
+    """The answer of /v1/models. `ids` None: no usable answer; `miss` says why."""
 
     ids: tuple[str, ...] | None
     context: int | None = None
@@ -38,7 +38,7 @@ class Circumstances:
 
 
 class HttpProbe:
-    """Implements `dog.Probe`.
+    """Implements `watchdog.ServeProbe`.
 
     `read(engine, text)` parses an engine's /metrics. `look(running)` collects its circumstances in a thread, within a
     second. Neither raises.
@@ -84,7 +84,7 @@ def _models(answer: HttpResponse) -> list[dict[str, Any]] | None:
 
 
 def _context(running: Running, models: list[dict[str, Any]]) -> int | None:
-    """Tokens that one request may use: what is listed now, else what the engine said when it started."""
+    """Tokens that one request may use: as listed now, else as the engine reported when it started."""
     listed = from_models(models, running.target.served_name).get("max_model_len")
     known = listed if listed is not None else running.facts.get("n_ctx")
     return int(known) if isinstance(known, int | float) else None

@@ -1,8 +1,8 @@
-"""The loop: proves again and again that each ready serve is what it should be.
+"""The loop that checks that each ready serve still works.
 
-Each ready serve is looked at every `interval` seconds, staggered, never twice at once. A look is one GET /v1/models;
-one GET /metrics more while requests are in flight; and once a minute a look at its circumstances (devices,
-dependencies, drift). A quiet serve costs us a quarter of a millisecond per interval, and the engine no token.
+Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models; one
+GET /metrics more while requests are in flight; and once a minute its circumstances (devices, dependencies, drift). An
+idle serve costs a quarter of a millisecond per interval, and no token of the engine.
 
 Reading order: `run`, `_look`, `_conclude`, `_act`.
 """
@@ -33,9 +33,9 @@ from stoker.fleet.watchdog.progress import (
 )
 
 CIRCUMSTANCES_EVERY = 60.0
-"""Seconds between two looks at what hardly ever changes."""
+"""Seconds between two checks of what hardly ever changes."""
 STALE_AFTER = 3
-"""Periods (and a moment) after which what was found once says nothing any more."""
+"""Periods (and a moment) after which a result is out of date."""
 _MOMENT = 15.0
 _GOLDEN = 0.618
 """Multiples of it, modulo 1, spread any number of serves evenly over the interval."""
@@ -43,7 +43,7 @@ _GOLDEN = 0.618
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """What the last look found, and when (Unix time)."""
+    """The result of the last check, and when (Unix time)."""
 
     at: float
     verdict: HealthVerdict
@@ -51,7 +51,7 @@ class HealthReport:
 
 
 class ServesView(Protocol):
-    """Our own books. Answered at once."""
+    """Stoker's own state. Answers at once."""
 
     def running(self) -> Mapping[str, Running]:
         """The serves that are ready, asleep ones included. A new start is a new Running."""
@@ -60,7 +60,7 @@ class ServesView(Protocol):
         """Requests that wait for the serve; those whose client does not read are not among them."""
 
     def relayed(self, name: str) -> int | None:
-        """Bytes that came from the serve so far; None: nobody counts."""
+        """Bytes received from the serve so far; None: not counted."""
 
     def is_asleep(self, name: str) -> bool:
         """Put to sleep by us."""
@@ -77,13 +77,13 @@ class ServeProbe(Protocol):
 
 
 class WatchdogActions(Protocol):
-    """What is done. Both return at once; what they ask for is carried out beside."""
+    """The watchdog's actions. Both return at once, and take effect later."""
 
     def restart(self, name: str, reason: str) -> bool:
         """Stop it, without a drain longer than usual, and start it again. False: it is on its way out already."""
 
     def park(self, name: str, reason: str) -> None:
-        """Stop it; requests for it are refused with `reason` until somebody starts it by hand."""
+        """Stop it; requests for it are refused with `reason` until an operator starts it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +99,7 @@ class _Watched:
     proof: HealthReport | None = None
     verified_at: float | None = None
     is_told: bool = False
-    """A restart or a park of this start was asked for: no more is to be done."""
+    """A restart or a park was requested already."""
     is_looking: bool = False
 
 
@@ -129,11 +129,11 @@ class WatchdogLoop:
         self._met = 0
 
     def configure(self, settings: Watchdog) -> None:
-        """The next look uses these settings."""
+        """The next check uses these settings."""
         self._settings = settings
 
     async def run(self) -> None:
-        """Until it is cancelled; looks under way end with it."""
+        """Runs until it is cancelled, and cancels its checks then."""
         async with asyncio.TaskGroup() as looks:
             while True:
                 for name in self._due():
@@ -153,7 +153,7 @@ class WatchdogLoop:
             self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
 
     def forget(self, name: str) -> None:
-        """Its owner started it, or changed it: what was is forgotten, and it is not parked any more."""
+        """An operator started it, or its configuration changed: forget its history; it is no longer parked."""
         self._histories.pop(name, None)
         self._parked.pop(name, None)
 
@@ -187,14 +187,14 @@ class WatchdogLoop:
 
     @property
     def _period(self) -> float:
-        """Seconds between two looks at a serve. With interval 0 nothing is asked, only progress is watched."""
+        """Seconds between two checks of a serve. With interval 0 nothing is asked, only progress is watched."""
         return self._settings.interval or self._settings.stall / 4
 
     def _due(self) -> list[str]:
-        """Whom to look at now. Notices starts and ends."""
+        """The serves to check now. Notices starts and ends."""
         running = self._sees.running()
         for name in [name for name, watched in self._watched.items() if running.get(name) is not watched.running]:
-            del self._watched[name]  # a look under way finds out by itself
+            del self._watched[name]  # # a check in progress notices by itself
         now = self._clock.now()
         for name, start in running.items():
             if name not in self._watched:
@@ -203,13 +203,13 @@ class WatchdogLoop:
         return [name for name, watched in self._watched.items() if watched.due <= now and not watched.is_looking]
 
     def _wait(self) -> float:
-        """Seconds until somebody is due; at most a quarter of a period, so that a new serve is met soon."""
+        """Seconds until the next check is due; at most a quarter of a period, so that new serves are noticed soon."""
         now = self._clock.now()
         soon = [watched.due - now for watched in self._watched.values() if not watched.is_looking]
         return max(0.0, min([self._period / 4, *soon]))
 
     async def _look(self, name: str, watched: _Watched) -> None:
-        """One look. What is seen of a start that is over meanwhile counts for nothing."""
+        """One check. The result is dropped if the serve was stopped or restarted in the meantime."""
         try:
             observation = await self._observe(name, watched)
             if self._watched.get(name) is watched and self._sees.running().get(name) is watched.running:
@@ -280,7 +280,7 @@ class WatchdogLoop:
         match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._acts.restart(name, verdict.reason):
-                    return  # it is on its way out; should it stay, the next look asks again
+                    return  # # it is stopping already; if it stays, the next check asks again
                 watched.is_told = True
                 self._histories[name] = history.counted(now)
                 self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, verdict.reason)

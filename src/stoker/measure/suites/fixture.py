@@ -63,7 +63,7 @@ def all_shipped_fixtures() -> list[Fixture]:
 
 
 def wording_for(model: str) -> str:
-    """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
+    """For a model, by that part of its fingerprint. The demo models know few (docs/reference/demo-models.md)."""
     return TINY if model in questions.TINY else ASSISTANT
 
 

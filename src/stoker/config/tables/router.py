@@ -1,0 +1,249 @@
+"""`[router]`, `[router.class.NAME]` and `[[tier]]`: requests that name a task instead of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import (
+    BaseUrl,
+    CloudDialectWord,
+    Count,
+    Duration,
+    Name,
+    ServedName,
+    SomeDuration,
+    Text,
+    VerifyWord,
+)
+from stoker.config.units import show_duration
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
+from stoker.domain.serve import Serve
+from stoker.domain.task import HIGH_RISK, LONG
+from stoker.domain.tier import Cost, Tier, Verify
+
+Price = Annotated[float, Field(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
+Few = Annotated[float, Field(ge=0, le=0.1)]
+Concurrency = Annotated[int, Field(ge=1, le=4096)]
+
+
+class ClassTable(Section):
+    """A class of tasks of one's own, or what is to be changed of a built-in one."""
+
+    words: list[Text] = setting(
+        [], "Words and phrases that speak for it, in any case; a built-in class is found by its own signs, too."
+    )
+    tier: Name | None = setting(None, "The specialist: the tier to prefer for it, where it may serve it.")
+
+
+class ShadowTable(Section):
+    """A share of the answers is graded by a judge, after the client has them."""
+
+    rate: Chance = setting(0.0, "Share of the requests that name a task whose answers are graded. 0: none.")
+    judge: Name | None = setting(None, "The tier that grades. Required where `rate` is above 0.")
+    cost_cap: Price = setting(1.0, "What grading may cost a day (UTC), in the currency of the tiers.")
+    queue: Count = setting(16, "Answers that may wait to be graded; one more is not graded.")
+    timeout: SomeDuration = setting("60s", "How long the judge may take for one answer.")
+
+
+class ClassifierTable(Section):
+    """A serve that is asked for the class where the built-in classifier is not sure."""
+
+    serve: Name | None = setting(None, "Required. A serve of this file, or a tier at a `base_url`.")
+    timeout: SomeDuration = setting("500ms", "How long it may take; then the built-in classifier's word stands.")
+    below: Chance = setting(
+        0.8, "It is asked where the built-in classifier is less sure than this. 1: always where the text decides."
+    )
+
+
+class RouterTable(Section):
+    """How a request that names a task instead of a model is routed."""
+
+    profile_path: Text | None = setting(
+        None, "The quality profile: what was measured. Left out: `STATE/profile.json`; without that, the cautious one."
+    )
+    high_risk: list[Text] = setting(
+        list(HIGH_RISK), "Classes that a local tier serves only where it was measured to be good enough."
+    )
+    long_context: Tokens = setting(
+        LONG,
+        "Tokens of a prompt from which its class is `long-context`, unless it is work on code or of high risk.",
+    )
+    allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
+    cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used; `"*"` is all of them.')
+    breaker_failures: Count = setting(5, "Failures in a row within `breaker_window`, after which a tier is left alone.")
+    breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
+    breaker_cool_down: SomeDuration = setting("20s", "How long it is left alone before one request tries it again.")
+    explore: Few = setting(
+        0.0,
+        "Share of the requests that another tier gets first: one that was measured to be good enough, too, is loaded "
+        "and displaces nothing. At most 0.1.",
+    )
+    shadow: ShadowTable = setting(ShadowTable(), "Answers that a judge grades: `[router.shadow]`.")
+    classifier: ClassifierTable | None = setting(
+        None, "A model that tells the class, too, once it has proved the better: `[router.classifier]`."
+    )
+    class_: dict[str, ClassTable] = setting(
+        {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
+    )
+
+
+class CostTable(Section):
+    """Money per million tokens, in whatever currency all tiers share."""
+
+    input: Price | None = setting(None, "Required. For a million tokens of prompts.")
+    output: Price | None = setting(None, "Required. For a million tokens of answers.")
+
+
+class TierTable(Section):
+    """One way to have a task done: a serve of this file, or somebody else's cloud."""
+
+    name: Name | None = setting(None, "Required. The logical name; it may be the serve's own.")
+    serve: Name | None = setting(None, "The serve that answers. Left out: a cloud does, at `base_url`.")
+    base_url: BaseUrl | None = setting(None, 'Where the cloud answers: `"https://api.example.com/v1"`.')
+    dialect: CloudDialectWord | None = setting(
+        None, "What the cloud speaks: `chat`, `messages` or `responses`. Default: `chat`."
+    )
+    cloud: bool | None = setting(
+        None,
+        "Whether somebody else runs what answers at `base_url`: it is trusted unmeasured, and used only where clouds "
+        "are allowed. Default: true, but false on this machine and in private networks.",
+    )
+    key: Text | None = setting(None, "The key that the cloud wants: `env:NAME` or `file:PATH`.")
+    model: ServedName | None = setting(None, "Required for a cloud. What it calls the model.")
+    max_active: Concurrency | None = setting(None, "Requests in flight at a cloud at most. Default: 64.")
+    cost: CostTable | None = setting(
+        None, "What it costs: `{ input = 3.0, output = 15.0 }`. Required for a cloud; a local one is free if left out."
+    )
+    verify: VerifyWord | None = setting(
+        None,
+        "What is checked of an answer before the client gets it: `off`, `observe`, `hold-tools` or `hold-all`. "
+        "Default: `hold-tools`; for a cloud `off`.",
+    )
+    verify_class: dict[str, VerifyWord] = setting({}, 'Where a class wants it otherwise: `{ planning = "hold-all" }`.')
+    classes: list[Text] = setting(["*"], 'The classes that it may serve at all; `"*"` is all of them.')
+    first_byte_timeout: Duration | None = setting(
+        None,
+        "How long it may take for the first byte of an answer while another tier is there. `0s`: for ever. Default: "
+        "five times as long as usual, at least 30 s, and what the prompt takes.",
+    )
+
+
+def build_router(
+    table: RouterTable,
+    rows: Iterable[TierTable],
+    clouds: Iterable[str],
+    profile_path: str | None,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> RouterSettings | None:
+    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
+    in `RouterSettings`.
+    """
+    names = frozenset(clouds)
+    tiers = tuple(_tier(row, (row.serve or row.name) in names) for row in rows)
+    if not tiers:
+        return None
+    return RouterSettings(
+        tiers=tiers,
+        high_risk=tuple(dict.fromkeys(table.high_risk)),
+        classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
+        allow_cloud=table.allow_cloud,
+        cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
+        breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
+        long_context=table.long_context,
+        explore=table.explore,
+        shadow=_shadow(table.shadow),
+        classifier=_classifier(table.classifier),
+        profile_path=profile_path,
+        aliases=dict(aliases),
+    )
+
+
+def _shadow(table: ShadowTable) -> ShadowSettings:
+    return ShadowSettings(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
+
+
+def _classifier(table: ClassifierTable | None) -> ClassifierModelSettings | None:
+    return None if table is None else ClassifierModelSettings(table.serve or "", table.timeout, table.below)
+
+
+def _tier(row: TierTable, cloud: bool) -> Tier:
+    name, cost = str(row.name), row.cost
+    return Tier(
+        name=name,
+        serve=row.serve or name,
+        cloud=cloud,
+        cost=Cost() if cost is None else Cost(cost.input or 0.0, cost.output or 0.0),
+        verify=Verify(row.verify) if row.verify is not None else Verify.OFF if cloud else Verify.HOLD_TOOLS,
+        verify_class={name: Verify(mode) for name, mode in row.verify_class.items()},
+        classes=tuple(dict.fromkeys(row.classes)),
+        first_byte_timeout=row.first_byte_timeout,
+        is_assumed_local=row.serve is None and row.cloud is None and not cloud,
+    )
+
+
+def show_router(router: RouterSettings) -> dict[str, Any]:
+    """As `[router]` would say it."""
+    classes = {one.name: {"words": list(one.words), "tier": one.tier} for one in router.classes}
+    return {
+        "profile_path": router.profile_path,
+        "high_risk": list(router.high_risk),
+        "long_context": router.long_context,
+        "allow_cloud": router.allow_cloud,
+        "cloud_classes": list(router.cloud_classes),
+        "breaker_failures": router.breaker.failures,
+        "breaker_window": show_duration(router.breaker.window),
+        "breaker_cool_down": show_duration(router.breaker.cool_down),
+        "explore": router.explore,
+        "shadow": _show_shadow(router.shadow),
+        "classifier": _show_classifier(router.classifier),
+        "class": classes or None,
+    }
+
+
+def _show_shadow(shadow: ShadowSettings) -> dict[str, Any] | None:
+    """None where it says nothing but the defaults."""
+    if shadow == ShadowSettings():
+        return None
+    return {
+        "rate": shadow.rate,
+        "judge": shadow.judge or None,
+        "cost_cap": shadow.cost_cap,
+        "queue": shadow.queue,
+        "timeout": show_duration(shadow.timeout),
+    }
+
+
+def _show_classifier(one: ClassifierModelSettings | None) -> dict[str, Any] | None:
+    return None if one is None else {"serve": one.serve, "timeout": show_duration(one.timeout), "below": one.below}
+
+
+def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:
+    """As a `[[tier]]` would say it; a cloud's serve is shown here and nowhere else."""
+    serve = serves[tier.serve]
+    return {
+        "name": tier.name,
+        **(_cloud(tier, serve) if serve.from_tier else {"serve": tier.serve}),
+        "cost": {"input": tier.cost.input, "output": tier.cost.output},
+        "verify": tier.verify.value,
+        "verify_class": {name: mode.value for name, mode in tier.verify_class.items()},
+        "classes": list(tier.classes),
+        "first_byte_timeout": None if tier.first_byte_timeout is None else show_duration(tier.first_byte_timeout),
+    }
+
+
+def _cloud(tier: Tier, serve: Serve) -> dict[str, Any]:
+    return {
+        "base_url": serve.base_url,
+        "cloud": None if tier.is_assumed_local else tier.cloud,
+        "dialect": next(iter(serve.dialects)).value,
+        "key": serve.key.source if serve.key else None,
+        "model": serve.served_name,
+        "max_active": serve.max_active,
+    }
