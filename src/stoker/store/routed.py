@@ -64,6 +64,10 @@ class RoutedCounts:
         elif less is not None:
             self.overspent -= less
 
+    def judged(self, cost: float) -> None:
+        """A judge was asked, for this much."""
+        self.judging += cost
+
     def graded_one(self, task: str, tier: str, word: str) -> None:
         self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1
 
