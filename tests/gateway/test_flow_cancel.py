@@ -39,10 +39,10 @@ class MemoryWire:
         self._come: list[bytes] = []
         self.path = "/v1/chat/completions"
         self.headers: dict[bytes, bytes] = {}
-        self.given: list[tuple[bytes, bytes]] = []
+        self.raw_headers: list[tuple[bytes, bytes]] = []
         self.received = 0
         self.is_whole = False
-        self.problem = None
+        self.body_error = None
         self.is_lost = self.is_paused = False
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
