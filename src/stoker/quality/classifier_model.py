@@ -169,7 +169,7 @@ class ClassifierModel:
     def _difference(self, router: TierRouter, settings: ClassifierModelSettings) -> str:
         serve = router.serve(settings.serve)
         if serve is None:
-            return "it is not configured any more"
+            return "it is no longer configured"
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
             last = router.evidence.fingerprints.get(serve.name)
