@@ -1,4 +1,4 @@
-"""The table of docs/translation.md, made from the code.   scripts/corners.py [--write]
+"""The table of docs/reference/translation.md, made from the code.   scripts/corners.py [--write]
 
 Without --write it says whether the page is in step, and exits 1 if it is not.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stoker.request.translate.neutral.corners import KEPT, LOST, Corner
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "translation.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "translation.md"
 BEGIN, END = "<!-- corners: made by scripts/corners.py --write -->\n", "<!-- end -->\n"
 
 
@@ -49,7 +49,7 @@ def main() -> int:
         PAGE.write_text(wanted)
         return 0
     if text != wanted:
-        print("docs/translation.md is not in step: run scripts/corners.py --write")
+        print("docs/reference/translation.md is not in step: run scripts/corners.py --write")
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""Are the documents in step with the code? Links resolve, named tests exist, and what routing shows is told.
+"""Are the documents in step with the code? Links resolve, named tests exist, and the pages name what routing shows.
 
 That is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
 
@@ -30,31 +30,39 @@ from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.pythonhosted")
 
 
 def main() -> int:
     problems = [problem for page in pages() for problem in check(page)]
-    for page, name in told():
+    for page, name in names_of_routing():
         if f"`{name}`" not in (ROOT / "docs" / page).read_text():
-            problems.append(f"docs/{page}: does not tell of `{name}`")
+            problems.append(f"docs/{page}: does not name `{name}`")
     print("\n".join(problems) or "docs in step")
     return 1 if problems else 0
 
 
 def pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("training/*.md")])
+    folders = ("*.md", "docs/**/*.md", "bench/*.md", "tests/*.md", "tests/data/**/*.md", "training/*.md")
+    return sorted(page for folder in folders for page in ROOT.glob(folder))
 
 
 def check(page: Path) -> list[str]:
     text = page.read_text()
     name = page.relative_to(ROOT)
     problems = []
-    for link in LINK.findall(text):
-        if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
+    for link, anchor in LINK.findall(CODE.sub("", text)):
+        target = page.parent / link if link else page
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        if not target.exists():
             problems.append(f"{name}: link to {link}, which is not there")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            problems.append(f"{name}: link to {link}#{anchor}, a heading that is not there")
     for path, test in TEST.findall(text):
         file = ROOT / path
         if not file.exists():
@@ -65,18 +73,27 @@ def check(page: Path) -> list[str]:
     return problems
 
 
-def told() -> Iterator[tuple[str, str]]:
-    """Page and name of what has to stand there."""
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, spelled as GitHub spells them."""
+    headings = HEADING.findall(CODE.sub("", page.read_text()))
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-") for heading in headings
+    }
+
+
+def names_of_routing() -> Iterator[tuple[str, str]]:
+    """Each name that routing shows to users, with the page that has to have it."""
     for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
-        yield from (("decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
-    yield from (("http.md", name) for name in keys(shown(), "routing"))
-    yield from (
-        ("routing.md", word) for words in (CHECKS, Verdict, Verify, DROPS, OF_THE_JUDGE, OUTCOMES) for word in words
-    )
+        yield from (("reference/decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
+    yield from (("reference/http.md", name) for name in keys(shown(), "routing"))
+    yield from (("how-it-works/routing.md", word) for words in (CHECKS, Verify) for word in words)
+    yield from (("guides/route-by-quality.md", word) for word in Verdict)
+    yield from (("guides/grade-live-answers.md", word) for words in (DROPS, OF_THE_JUDGE) for word in words)
+    yield from (("guides/classifier-model.md", word) for word in OUTCOMES)
 
 
 def keys(document: dict[str, object], path: str) -> Iterator[str]:
-    """Of lists the keys of the first entry, where those are not told in the list's own row."""
+    """Of lists the keys of the first entry, where the list's own row does not name them."""
     for name, value in document.items():
         yield f"{path}.{name}"
         first = value[0] if isinstance(value, list) and value else None

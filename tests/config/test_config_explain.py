@@ -372,7 +372,7 @@ class TestWarnings:
 class TestInStep:
     """Page, JSON schema, example and code say the same."""
 
-    PAGE = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    PAGE = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
     def rows(self, heading: str) -> dict[str, str]:
         """The key rows below a heading, up to the next heading."""
@@ -413,8 +413,8 @@ class TestInStep:
         assert set(self.rows("## The sections")) == set(schema()["properties"])
 
     def test_the_schema_file_is_the_schema(self) -> None:
-        """If not: stoker config schema > docs/stoker.schema.json"""
-        assert json.loads((ROOT / "docs/stoker.schema.json").read_text(encoding="utf-8")) == schema()
+        """If not: stoker config schema > docs/reference/stoker.schema.json"""
+        assert json.loads((ROOT / "docs/reference/stoker.schema.json").read_text(encoding="utf-8")) == schema()
 
     def test_every_schema_reference_resolves_and_there_is_no_null(self) -> None:
         text = json.dumps(schema())

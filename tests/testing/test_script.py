@@ -20,14 +20,18 @@ OWN: dict[str, Any] = {
     "quirks": "no_done,together",
 }
 """Values of the fields that not every text fits."""
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "testing-kit.md").read_text()
 
 
 def test_every_field_is_in_the_docs_with_its_default_and_meaning() -> None:
     for one in fields(Script):
         assert f"| `{flag_name(one.name)}` |" in PAGE, one.name
-    assert table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.script.table() gives"
-    assert quirks.table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.quirks.table() gives"
+    assert table() in PAGE, (
+        "docs/reference/testing-kit.md is behind: put in what stoker.testing.script.script.table() gives"
+    )
+    assert quirks.table() in PAGE, (
+        "docs/reference/testing-kit.md is behind: put in what stoker.testing.script.quirks.table() gives"
+    )
 
 
 def test_the_command_line_says_the_same_as_the_record() -> None:

@@ -38,7 +38,7 @@ from stoker.domain.errors import ConfigError, StokerError
 app = typer.Typer(
     name="stoker",
     help="One stable endpoint for the language models that you run yourself.",
-    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/cli.md",
+    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

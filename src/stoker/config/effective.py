@@ -53,7 +53,7 @@ def to_toml(settings: Settings) -> str:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (2020-12) of the file; `docs/stoker.schema.json` is this."""
+    """The JSON schema (2020-12) of the file; `docs/reference/stoker.schema.json` is this."""
     found = File.model_json_schema()
     tidy = _tidy(found)
     assert isinstance(tidy, dict)

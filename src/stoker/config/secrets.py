@@ -34,7 +34,9 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
             "a secret must not be in this file; write env:NAME for an environment variable, or file:PATH for a file"
         )
     if not value.isascii() or not value.isprintable() or value != value.strip():
-        raise ValueError(f"the value of {source} cannot be a key: use one line of printable ASCII without spaces around it")
+        raise ValueError(
+            f"the value of {source} cannot be a key: use one line of printable ASCII without spaces around it"
+        )
     return Secret(value, source)
 
 
@@ -46,7 +48,8 @@ def key_weakness(secret: Secret) -> str:
     scheme, _, place = secret.source.partition(":")
     where = f"the variable {place}" if scheme == "env" else f"the file {place}"
     return (
-        f"has {length} characters, and at least {SHORTEST_KEY} are needed, since a short key can be guessed: make a new one with "
+        f"has {length} characters, and at least {SHORTEST_KEY} are needed, since a short key can be guessed: make a "
+        "new one with "
         f"`openssl rand -hex 32`, put it into {where}, and give it to the clients that use the old one"
     )
 

@@ -133,7 +133,7 @@ def _serve(serve: Serve) -> Iterator[str]:
             yield f"env.{name} looks like a secret in the configuration file; keep the file at mode 0600"
     for words in (serve.cmd or (), serve.extra_args):
         for option in secret_words(words).values():
-            yield f"the value of {option} is a secret in the configuration file: give it as `key`, and write {option} {{key}}"
+            yield f"the value of {option} is a secret in the configuration file: give it as `key` and write {{key}}"
 
 
 def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
@@ -155,7 +155,7 @@ def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
     if not router.high_risk:
         yield "router: high_risk is empty: a local tier may serve every class without having been measured"
     if router.shadow.judge and not router.shadow.rate:
-        yield "router.shadow: `judge` is set, but `rate` is 0, so nothing is graded; `rate = 0.05` grades one answer in 20"
+        yield "router.shadow: `judge` is set, but `rate` is 0, so nothing is graded; 0.05 grades one answer in 20"
     if router.classifier is not None:
         yield from _classifier(by_name[router.classifier.serve], router.allow_cloud)
 
@@ -165,7 +165,7 @@ def _classifier(serve: Serve, allow_cloud: bool) -> Iterator[str]:
         yield f"router.classifier: '{serve.name}' is a cloud, but `allow_cloud` is false, so it is never used"
     if serve.driver is not Driver.EXTERNAL and not serve.keep_loaded:
         yield (
-            f"router.classifier: '{serve.name}' is not loaded for this, so it classifies only while it runs for " 
+            f"router.classifier: '{serve.name}' is not loaded for this, so it classifies only while it runs for "
             "other requests; `keep_loaded = true` keeps it loaded"
         )
 

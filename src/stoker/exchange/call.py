@@ -59,7 +59,7 @@ class Call:
         self.retry_after: float | None = None
         """Seconds for which the serve that was called last asked for a pause."""
         self.declines: Callable[[StokerError], bool] | None = None
-        """See `Relay.declines`; None: nothing is declined."""
+        """See `Relay`; None: nothing is declined."""
         self.first_byte_timer: FirstByteTimer | None = None
         """Ends the attempt if no answer begins; None: there is no other tier to try."""
         self.is_heavy = False

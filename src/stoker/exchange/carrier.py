@@ -204,9 +204,7 @@ class Carrier:
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.words.learn(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits)
-        if call.declines is not None:
-            relay.declines = call.declines
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.declines)
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)
         call.sent_at = self._clock.now()

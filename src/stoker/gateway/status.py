@@ -56,7 +56,7 @@ class StatusReport:
         self._started = time.time()
 
     def document(self) -> dict[str, Any]:
-        """The status document; docs/http.md describes its fields."""
+        """The status document; docs/reference/http.md describes its fields."""
         door = self._flow.settings.front_door
         now = self._clock.now()
         decisions = self._store.statistics()

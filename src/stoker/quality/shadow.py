@@ -210,7 +210,7 @@ class ShadowGrader:
     def _on_reply(self, job: GradingJob, judge: Tier, reply: JudgeReply) -> None:
         at = self._wall()
         if reply.cost:
-            self._counts.judging += reply.cost
+            self._counts.judged(reply.cost)
             self.spent = self.spent.plus(reply.cost, at)
         if reply.passed is not None:
             self._count(job, judge, reply.passed, at)

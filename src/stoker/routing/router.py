@@ -13,6 +13,7 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Task
 from stoker.domain.tier import Tier
+from stoker.request.decide.breaker import Breaker
 from stoker.request.decide.policy import RATE_LIMITED, Look, Plan, plan
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
@@ -73,6 +74,11 @@ class TierRouter:
         served = ((tier.name, self._serves.get(tier.serve)) for tier in settings.tiers if tier.cloud)
         self._cloud_models = {name: serve.served_name or serve.name for name, serve in served if serve is not None}
         self.health.configure(settings.tiers, settings.breaker)
+        self._choices = [
+            (tier, self._serves.get(tier.serve), self.health.breaker(tier.name), self._cloud_models.get(tier.name))
+            for tier in settings.tiers
+        ]
+        """What each plan looks at: a tier, its serve, its circuit, and the model behind a cloud."""
 
     # -- what is configured ------------------------------------------------------------------------------------------
 
@@ -107,25 +113,25 @@ class TierRouter:
 
     def _plan(self, task: Task, outline: Outline, requester: Requester) -> Plan:
         classes = self.classes.required_for(task, outline)
-        views = [self._view(tier, classes, outline, requester) for tier in self.settings.tiers]
+        views = [self._view(*choice, classes, outline, requester) for choice in self._choices]
         return plan(task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes)
 
-    def _view(self, tier: Tier, classes: tuple[str, ...], outline: Outline, requester: Requester) -> Look:
+    def _view(
+        self, tier: Tier, serve: Serve | None, breaker: Breaker, cloud_model: str | None, classes: tuple[str, ...],
+        outline: Outline, requester: Requester,
+    ) -> Look:  # fmt: skip
         """Of several classes the one that the tier is worst at counts."""
-        serve = self._serves.get(tier.serve)
-        row = self.evidence.rows.get((tier.name, classes[0]))
-        barred = [bar for name in classes if (bar := self._barred(tier, serve, name, outline, requester))]
-        now = self._now()
-        breaker = self.health.breaker(tier.name)
+        evidence, high_risk, now = self.evidence, self.settings.high_risk, self._now()
+        row = evidence.rows.get((tier.name, classes[0]))
+        standings, barred = [], ""
+        for name in classes:
+            standings.append(evidence.standing(tier, name, name in high_risk, cloud_model))
+            barred = barred or self._barred(tier, serve, name, outline, requester)
         return Look(
             tier,
-            worst([self.standing(tier, name) for name in classes]),
-            barred[0] if barred else "",
-            ""
-            if serve is None
-            else "circuit_open"
-            if breaker.is_shut(now)
-            else self._fleet.unavailable_reason(tier.serve, now),
+            worst(standings),
+            barred,
+            "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
             tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
@@ -178,14 +184,12 @@ class TierRouter:
 
     def unavailable_reason(self, tier: Tier) -> str:
         """Why a tier cannot serve now; empty: it can, once it is loaded."""
-        now = self._now()
-        return RATE_LIMITED if self.health.breaker(tier.name).pause(now) else self._failure_of(tier, now)
+        now, breaker = self._now(), self.health.breaker(tier.name)
+        return RATE_LIMITED if breaker.pause(now) else self._failure_of(tier, breaker, now)
 
-    def _failure_of(self, tier: Tier, now: float) -> str:
+    def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
         """The same without pauses that the tier asked for."""
-        if self.health.breaker(tier.name).is_shut(now):
-            return "circuit_open"
-        return self._fleet.unavailable_reason(tier.serve, now)
+        return "circuit_open" if breaker.is_shut(now) else self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""

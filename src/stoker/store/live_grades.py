@@ -32,13 +32,13 @@ def path_of(state: str | Path) -> Path:
 
 
 def encode(rows: Rows, spent: Spent) -> bytes:
-    """The same bytes for the same rows, in whatever order they come."""
+    """The same bytes for the same rows, in any order."""
     ordered = [rows[key] for key in sorted(rows)]
     return msgspec.json.format(msgspec.json.encode(LiveGradesDocument(VERSION, spent, ordered)), indent=1) + b"\n"
 
 
 def read(path: Path) -> tuple[Rows, Spent]:
-    """Nothing where there is no file. Raises OSError, or ConfigError of a file that is none of ours."""
+    """Nothing if there is no file. Raises OSError, or ConfigError for a file that Stoker did not write."""
     try:
         with path.open("rb") as file:
             body = file.read(MAX_BYTES + 1)

@@ -1,7 +1,7 @@
-"""The index of results: STATE/results.db over the files in STATE/results. The files are the truth.
+"""The index of results: STATE/results.db over the files in STATE/results.
 
-Whatever is wrong with the index (damage, another version, files that came or went without it), it is made again from
-them. What is wrong with a file is named, and hinders no other.
+The files are the truth. If the index is damaged, has another version, or does not match the files, it is rebuilt from
+them. A problem with one file is reported, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class ResultEntry(NamedTuple):
 
 
 class Results:
-    """Looks up runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
+    """Finds runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
 
-    Where the disk does not play along, what is looked up is read from the files each time.
+    If the index cannot be used, every search reads the files.
     """
 
     def __init__(self, state: Path) -> None:
@@ -69,7 +69,7 @@ class Results:
             _enter(db, run, _stamp(self._file(run.id)))
 
     def sync(self) -> list[str]:
-        """Enter what came without the index, forget what is gone. Returns one sentence for each file that is none."""
+        """Add new files, forget deleted ones. Returns one sentence for each invalid file."""
         with self._open() as db:
             return self._sync(db)
 
@@ -141,7 +141,7 @@ class Results:
         return db
 
     def _on_disk(self) -> sqlite3.Connection:
-        """Raises StokerError; a file that is none is made again."""
+        """Raises StokerError; an invalid index is rebuilt."""
         make_directory(self.path.parent, "choose another state directory")
         try:
             self.path.touch(0o600)

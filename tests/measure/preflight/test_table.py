@@ -9,7 +9,7 @@ import pytest
 from stoker.measure.preflight.check import PreflightCheck
 from stoker.measure.preflight.table import CHECKS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "measuring.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "preflight.md").read_text()
 
 
 @pytest.mark.parametrize("gate", CHECKS, ids=lambda gate: gate.name)

@@ -103,7 +103,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
         return settings, DoctorFinding(
-            part, DoctorHealth.WARN, detail, "see docs/configuration.md", "stoker config check"
+            part, DoctorHealth.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
         )
     return settings, DoctorFinding(part, DoctorHealth.OK, f"{settings.source}, {len(settings.serves)} serves")
 

@@ -28,7 +28,7 @@ def config_text(found: MachineInventory, port: int) -> str:
     slots = [(f"gpu{gpu.index}", gpu) for gpu in found.gpus]
     names = [name for name, _ in slots] or ["cpu"]
     parts = [
-        "# Stoker's configuration. Check it: stoker config check. Every key: docs/configuration.md",
+        "# Stoker's configuration. Check it: stoker config check. Every key: docs/reference/configuration.md",
         "# Run it:  stoker up --config THIS_FILE   then point clients at the URL that it prints.",
         "",
         "[front_door]",

@@ -36,8 +36,8 @@ def fixtures_for(
     have = {one.task_class for one in chosen}
     if lacking := [name for name in classes if name not in have]:
         raise UsageError(
-            f"there are no fixtures of {', '.join(lacking)}: write some (docs/suites.md) and name their directory with "
-            "--suites DIR",
+            f"there are no fixtures of {', '.join(lacking)}: write some (docs/reference/suites.md) and name their "
+            "directory with --suites DIR",
             code="no_fixtures",
         )
     return chosen

@@ -22,9 +22,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
         if name in names or is_reserved(name):
-            doc.problem(
-                path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name"
-            )
+            doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serve is None:
             if not doc.is_spoiled((*path, "serve")):
                 doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it means")
@@ -46,7 +44,9 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
     name = meant.removeprefix("auto:")
     if not known:  # 1
         if not doc.is_spoiled(("tier",)):
-            doc.problem(_place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, but there is no [[tier]]; add one")
+            doc.problem(
+                _place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, but there is no [[tier]]; add one"
+            )
     elif name == UNKNOWN:
         doc.problem(_place(doc, path, "serve"), NO_CLASS)
     elif meant not in known and not any(map(doc.is_spoiled, (("router", "class"), ("router", "class", name)))):  # 2

@@ -93,7 +93,8 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
         elif not listed(name, tuple(tiers[one.tier].classes)):
             line = doc.line(("tier", file.tier.index(tiers[one.tier]), "classes"))
             doc.problem(
-                path, f"tier '{one.tier}' does not serve this class (line {line}); name another tier, or add the class there"
+                path,
+                f"tier '{one.tier}' does not serve this class (line {line}); name another tier, or add the class there",
             )
 
 

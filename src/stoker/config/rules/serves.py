@@ -61,7 +61,9 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
     for key in ("served_name", "aliases"):
         if entry.gives(doc, key):
-            doc.problem(entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it")
+            doc.problem(
+                entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"
+            )
 
 
 def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
@@ -82,7 +84,9 @@ def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
 def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, name = entry.table, entry.name
     if table.base_url is not None:
-        doc.problem(entry.at(doc, "base_url"), "is for external serves, and there is a `container`; remove one of the two")
+        doc.problem(
+            entry.at(doc, "base_url"), "is for external serves, and there is a `container`; remove one of the two"
+        )
     if entry.lacks(doc, "container"):
         doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container; give its name as `container`")
     elif entry.lacks(doc, "port"):
@@ -111,9 +115,7 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
         doc.problem(entry.at(doc, "driver"), f"serve '{entry.name}' runs as a unit and so needs a fixed `port`")
     _check_engine(doc, entry)
     if table.base_url is not None:
-        doc.problem(
-            entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two'
-        )
+        doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')
         return
     if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at(doc, "engine")):
         doc.problem(

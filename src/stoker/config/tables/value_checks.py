@@ -97,7 +97,10 @@ def variable_name(value: object) -> str:
 def name(value: object) -> str:
     text = text_of(value)
     if not _NAME.fullmatch(text):
-        raise ValueError("is not a valid name: use letters, digits, '.', '_' and '-', start with a letter or digit, at most 64 characters")
+        raise ValueError(
+            "is not a valid name: use letters, digits, '.', '_' and '-', start with a letter or digit, at most 64 "
+            "characters"
+        )
     return text
 
 
@@ -175,7 +178,9 @@ def host_pattern(value: object) -> str:
     """A host name in lower case, or `*.` and one."""
     text = plain(value).lower()
     if not _HOST_PATTERN.fullmatch(text):
-        raise ValueError('is not a host name; write one like "img.example.com", or "*.example.com" for all its subdomains')
+        raise ValueError(
+            'is not a host name; write one like "img.example.com", or "*.example.com" for all its subdomains'
+        )
     return text
 
 

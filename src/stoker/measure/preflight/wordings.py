@@ -215,8 +215,8 @@ EMBER = Wording(
     forms=_FORMS,
     limit=400,
     known_gaps={
-        "tool-parallel": "it was taught single calls only (docs/models.md)",
-        "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
+        "tool-parallel": "it was taught single calls only (docs/reference/demo-models.md)",
+        "tool-none": "tool_choice none does not keep it from writing a call (docs/reference/demo-models.md)",
     },
     words=_WORDS,
     echo_words=6,

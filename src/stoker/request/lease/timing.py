@@ -1,7 +1,7 @@
 """How long things may take. Everything that is `auto` follows the measured swap time S.
 
-The rule and the simulation behind it: docs/scheduling.md. S of a target is the median of its last five times from
-the stop of the victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
+The rule: docs/how-it-works/scheduling.md. S of a target is the median of its last five times from the stop of the
+victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
 """
 
 from __future__ import annotations

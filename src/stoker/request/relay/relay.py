@@ -103,23 +103,28 @@ class Relay:
     """Carries one request. What `send` gives is awaited by its request alone."""
 
     __slots__ = (
-        "_answers", "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent",
-        "_size", "_target", "_timer", "answer", "declines", "received", "reply", "retry_after", "upstream_status",
+        "_answers", "_body", "_connection", "_declines", "_dialect", "_flows", "_head", "_headers", "_held",
+        "_is_raw_stream", "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader",
+        "_removes_usage", "_sent", "_size", "_target", "_timer", "answer", "received", "reply", "retry_after",
+        "upstream_status",
         "usage",
     )  # fmt: skip
 
-    def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
+    def __init__(
+        self, reply: Reply, pool: Pool, limits: Limits, declines: Callable[[StokerError], bool] | None = None
+    ) -> None:
+        """`declines(error)`: whether an error that would be passed on as it came is raised instead, so that another
+        serve can be asked.
+        """
         self.reply = reply
         self.received = 0
         """Bytes of the reply's body so far."""
         self.usage = Usage()
         self.answer: Answering | None = None
         """Writes the reply anew, if it is in another dialect than the client's."""
-        self.declines: Callable[[StokerError], bool] = _nothing
-        """Whether an error that would be passed on as it came is raised instead, so that somebody else can be asked."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked not to be asked again; None: it did not."""
+        self._declines = declines
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -403,7 +408,7 @@ class Relay:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self.declines(error):
+        if error is not None and self._declines is not None and self._declines(error):
             raise error  # 4
         self.reply.error = error
 
@@ -452,10 +457,6 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _nothing(error: StokerError) -> bool:
-    return False
 
 
 _INFLATED = (b"gzip", b"x-gzip", b"deflate")

@@ -60,7 +60,7 @@ class ScriptedUsage(_Record, frozen=True):
 
 
 class ScriptedAnswer(_Record, frozen=True):
-    """One reply. `docs/testing.md` says what each field means."""
+    """One reply. `docs/reference/testing-kit.md` says what each field means."""
 
     blocks: tuple[ScriptedBlock, ...]
     stop: ScriptedStop | None = None

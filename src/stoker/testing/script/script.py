@@ -19,7 +19,7 @@ def _says(default: object, meaning: str, *, one_of: tuple[str, ...] = ()) -> Any
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How the server behaves. Times are seconds. `docs/testing.md` holds the same list as a table.
+    """How the server behaves. Times are seconds. `docs/reference/testing-kit.md` holds the same list as a table.
 
     Counts of events mean *steps*: each token's event is one, then each closing event (finish, usage, `[DONE]`, ...);
     the opening events (role chunk, `message_start`, ...) are not counted. A reply that is not streamed has two steps,
@@ -155,7 +155,7 @@ def is_switch(name: str) -> bool:
 
 
 def table() -> str:
-    """The table of flags in docs/testing.md."""
+    """The table of flags in docs/reference/testing-kit.md."""
     rows = ["| flag | default | meaning |", "|---|---|---|"]
     for one in fields(Script):
         default = "" if one.default in (None, "", ()) else _flag(one, one.default)[-1]

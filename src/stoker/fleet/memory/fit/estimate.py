@@ -28,7 +28,7 @@ CONTEXT_CEILING = 16 * 2**20
 @dataclass(frozen=True, slots=True)
 class EngineOverhead:
     """What an engine takes beside weights and cache. Rounded up from what their logs show for models of 1 to 70
-    billion parameters; `docs/memory.md` says how far off that may be."""
+    billion parameters; `docs/how-it-works/memory.md` says how far off that may be."""
 
     on_device: int
     """Bytes per device: driver context, kernels, captured graphs."""

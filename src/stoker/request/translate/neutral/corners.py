@@ -2,7 +2,7 @@
 
 A reader or writer that comes to a corner names it with its code. `LOST` corners are told to the caller
 (`x-stoker-translation: lossy:CODE`), kept in the decision, and refused where a serve's translation is strict; `KEPT`
-ones change the form and nothing else, and are told to nobody. docs/translation.md shows this table.
+ones change the form and nothing else, and are told to nobody. docs/reference/translation.md shows this table.
 """
 
 from __future__ import annotations
