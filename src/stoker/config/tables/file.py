@@ -59,20 +59,20 @@ class KeyTable(Section):
     value: Text | None = setting(
         None, "Required. `env:NAME` or `file:PATH`; the key itself never stands in this file. At least 16 characters."
     )
-    scope: ScopeWord = setting("inference", "What it may do; each word includes the ones before it.")
+    scope: ScopeWord = setting("inference", "What the key permits; each scope includes the ones before it.")
     max_active: Count | None = setting(None, "Requests that it may have in flight; no bound of its own if left out.")
     models: list[Text] = setting(["*"], 'Names that it may ask for and sees listed; `"*"` is all of them.')
     legacy: LegacyWord | None = setting(
         None, "Requests of Ollama's API: `answer` or `refuse`. Default: as `[front_door]`."
     )
-    cloud: bool = setting(True, "Whether its requests may go to serves and tiers that somebody else runs.")
+    cloud: bool = setting(True, "Whether its requests may go to clouds.")
 
 
 class FrontDoorTable(Section):
     """Where Stoker listens and whom it lets in."""
 
     host: Text = setting(
-        "127.0.0.1", 'Address to listen on. Beyond loopback needs `keys`, or `auth = "none"` said outright.'
+        "127.0.0.1", 'Address to listen on. Beyond loopback needs `keys`, or an explicit `auth = "none"`.'
     )
     port: Port = setting(8000, "Port to listen on.")
     prefixes: list[PathPrefix] = setting([], 'Paths under which the API is served too: `"/llm"` gives `/llm/v1/…`.')
@@ -94,7 +94,7 @@ class FrontDoorTable(Section):
         "5m", "Silence of a serve, after its first byte, that ends the stream with an error; `0s` = never."
     )
     keep_alive: SomeDuration = setting("15s", "Time between pings in a stream that is open and silent.")
-    auth: AuthWord = setting("keys", "`none` lets everybody in who reaches the port, also when `keys` are given.")
+    auth: AuthWord = setting("keys", "`none` admits every caller, even if `keys` are given.")
     keys: list[KeyTable] = setting([], "Callers' keys. Without any, loopback needs no key.")
     allowed_hosts: list[Text] = setting(
         [], "Values of the `Host` header, without port, to accept beside loopback names."
@@ -134,9 +134,11 @@ class SwapTable(Section):
         2.0, "Throughput (higher) against waiting (lower), in measured swap times."
     )
     min_residency: AutoDuration = setting("auto", "A resident keeps its place at least this long. Auto: patience × S.")
-    linger: AutoDuration = setting("auto", "It may go once it has been idle this long. Auto: S/4, at most 2 s.")
-    max_wait: AutoDuration = setting("auto", "A waiter this old overrides both. Auto: 2 × patience × S, at least 15 s.")
-    swap_after: Count = setting(8, "So many waiters do the same.")
+    linger: AutoDuration = setting("auto", "A resident may go once it has been idle this long. Auto: S/4, at most 2 s.")
+    max_wait: AutoDuration = setting(
+        "auto", "A request this old overrides both. Auto: 2 × patience × S, at least 15 s."
+    )
+    swap_after: Count = setting(8, "A queue of this length overrides both, too.")
     drain_timeout: Duration = setting("30s", "Time that streams of a serve that must go get to end; `0s` cuts at once.")
     swap_timeout: AutoDuration = setting(
         "auto", "Longest wait for a load or a swap. Auto: follows `max_wait` and the start time."
@@ -228,8 +230,8 @@ class ServeTable(Section):
         "that speaks `messages` alone.",
     )
     translation: TranslationTable = setting(TranslationTable(), "How other dialects are written for it.")
-    memory: Size | None = setting(None, "What it takes of its slot's `memory`; required there.")
-    keep_loaded: bool = setting(False, "Started at once and never a victim of a swap.")
+    memory: Size | None = setting(None, "Its share of the slot's `memory`; required if the slot has one.")
+    keep_loaded: bool = setting(False, "Started at once and never swapped out.")
     idle_unload: NeverDuration = setting("never", "Stopped after this long without a request.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
     stop_grace: Duration = setting("10s", "Time from SIGTERM to SIGKILL.")
@@ -291,7 +293,7 @@ class ServeTable(Section):
     )
     rendezvous: Rendezvous | None = setting(None, "`HOST:PORT` at which the parts of one engine find each other.")
     trust_remote_code: bool = setting(False, "Run code that comes with the model. It may do anything.")
-    metrics: bool = setting(True, "Whether the engine's own metrics are on; health and progress are told by them.")
+    metrics: bool = setting(True, "Whether the engine's own metrics are on; the watchdog reads progress from them.")
 
 
 class WarmTable(Section):

@@ -29,7 +29,7 @@ class GateTable(Section):
         [], "Required. All have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= 0.8`."
     )
     max_age: SomeDuration | None = setting(
-        None, "A measurement that is older does not count. Left out: it counts as long as the serve is what it was."
+        None, "Older measurements do not count. Left out: a measurement counts until the serve changes."
     )
 
 

@@ -87,10 +87,10 @@ class RouterTable(Section):
     )
     shadow: ShadowTable = setting(ShadowTable(), "Answers that a judge grades: `[router.shadow]`.")
     classifier: ClassifierTable | None = setting(
-        None, "A model that tells the class, too, once it has proved the better: `[router.classifier]`."
+        None, "A model that also classifies requests, once it has proved better: `[router.classifier]`."
     )
     class_: dict[str, ClassTable] = setting(
-        {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
+        {}, "Your own classes, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
     )
 
 
@@ -130,7 +130,7 @@ class TierTable(Section):
     classes: list[Text] = setting(["*"], 'The classes that it may serve at all; `"*"` is all of them.')
     first_byte_timeout: Duration | None = setting(
         None,
-        "How long it may take for the first byte of an answer while another tier is there. `0s`: for ever. Default: "
+        "How long it may take for the first byte of an answer while another tier is there. `0s`: no limit. Default: "
         "five times as long as usual, at least 30 s, and what the prompt takes.",
     )
 

@@ -24,7 +24,7 @@ class TranslationTable(Section):
     strict: bool = setting(False, "A request of which something would be lost is refused instead (400 `would_lose`).")
     always: list[DialectWord] | None = setting(
         None,
-        "Dialects that it speaks, but badly: requests in them are translated to another one all the same. Default: "
+        "Dialects that it speaks badly: requests in them are translated to another one. Default: "
         "llama.cpp `responses`, else none.",
     )
     cloud: bool | None = setting(
@@ -43,7 +43,8 @@ class TranslationTable(Section):
     )
     error_prefix: str | None = setting(None, "What the text of a failed tool begins with. Default: `[tool error] `.")
     thinking_switch: SwitchWord | None = setting(
-        None, "How thinking is switched: `template` (chat_template_kwargs), `effort` (reasoning_effort), `none`."
+        None,
+        "What switches thinking: `template` (chat_template_kwargs), `effort` (reasoning_effort), `none`.",
     )
     thinking_field: ThinkingWord | None = setting(
         None, "Where past thinking goes: `reasoning_content`, `reasoning`, or `none`. Default: the first; cloud: none."
