@@ -20,10 +20,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.swapping.residency import Residency
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
@@ -51,12 +50,12 @@ class House:
         )
         router = settings.pop("router", {})
         settings = {"rate": 1.0, "judge": "dear", **settings}
-        sees = Residency(stage.conductor.scheduler.seats)
+        sees = stage.conductor.residency
         configured = RouterSettings(tiers, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router)
         self.evidence = Evidence({})
         self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now)
         self.know("i")
-        client = InternalClient(stage.pool, Formatter(Signer((b"key" * 11,)), lambda: self.at))
+        client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
         judge = Judge(stage.conductor, client, LoopClock().now)
         self.shadow = ShadowGrader(self.evidence, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.domain.run import Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.measure.canary import canary
 from stoker.measure.canary.canary import (
     Baseline,
@@ -60,10 +60,10 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
     ("now", "same_execution", "why"),
     [
         (reply("it", "is", "42"), True, None),
-        (reply("it", "is", "43", right=False), True, "differs after 2 of 3 words; it is wrong, too"),
+        (reply("it", "is", "43", right=False), True, "differs after 2 of 3 words; it is also wrong"),
         (reply("42", right=True), True, "differs after 0 of 3 words"),
         (reply("42", right=True), False, None),
-        (reply("it", "is", "41", right=False), False, "differs after 2 of 3 words; it is wrong, too"),
+        (reply("it", "is", "41", right=False), False, "differs after 2 of 3 words; it is also wrong"),
         (reply("it", "is", "well"), False, None),
         (reply("what", "is"), False, "differs after 0"),
         (reply("it", "is", "42", prompt=6), True, "the prompt is 6 tokens, it was 5"),
@@ -203,7 +203,7 @@ def test_calls_count_with_their_arguments_in_any_order_of_keys() -> None:
 def baseline(parts: dict[str, str], raw: bytes | None = None) -> Run:
     subject = Subject("fast", "fast", "http://x/v1", fingerprint=Fingerprint("i", "e", parts))
     kept = raw if raw is not None else msgspec.json.encode(Baseline("d"))
-    return Run("one", Kind.CANARY, 0, 0, subject, Outcome.PASSED, raw=msgspec.Raw(kept))
+    return Run("one", RunKind.CANARY, 0, 0, subject, Outcome.PASSED, raw=msgspec.Raw(kept))
 
 
 def test_given_a_baseline_of_another_fingerprint_then_the_comparison_is_refused() -> None:
@@ -219,7 +219,7 @@ def test_given_a_baseline_of_another_fingerprint_then_the_comparison_is_refused(
     assert not canary.require_comparable(kept, unknown, "d", unknown_ok=True)  # its version is unknown, too
     with pytest.raises(BaselineRefused, match="other questions"):
         canary.require_comparable(kept, Fingerprint(parts=IDENTITY), "e")
-    with pytest.raises(BaselineRefused, match="no baseline"):
+    with pytest.raises(BaselineRefused, match="not a canary baseline"):
         canary.require_comparable(baseline(IDENTITY, b"[]"), Fingerprint(parts=IDENTITY), "d")
 
 

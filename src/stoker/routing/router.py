@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from stoker.domain.routing import RouterSettings, listed
+from stoker.domain.routing import RouterSettings, includes_class
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Task
 from stoker.domain.tier import Tier
-from stoker.request.decide.policy import RATE_LIMITED, Look, Plan, plan
+from stoker.request.decide.breaker import Breaker
+from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, TierView, plan_route
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
 from stoker.routing.classifier import classify
@@ -73,6 +74,11 @@ class TierRouter:
         served = ((tier.name, self._serves.get(tier.serve)) for tier in settings.tiers if tier.cloud)
         self._cloud_models = {name: serve.served_name or serve.name for name, serve in served if serve is not None}
         self.health.configure(settings.tiers, settings.breaker)
+        self._choices = [
+            (tier, self._serves.get(tier.serve), self.health.breaker(tier.name), self._cloud_models.get(tier.name))
+            for tier in settings.tiers
+        ]
+        """What each plan looks at: a tier, its serve, its circuit, and the model behind a cloud."""
 
     # -- what is configured ------------------------------------------------------------------------------------------
 
@@ -94,7 +100,7 @@ class TierRouter:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    def plan(self, task: Task, outline: Outline, requester: Requester) -> Plan:
+    def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         """Who may serve, in order, and why the others may not. Never raises. If nobody may serve a task that was taken
         for high risk only to be careful, the plan is for the class that it more likely is of.
         """
@@ -105,30 +111,38 @@ class TierRouter:
         second = self._plan(more_likely, outline, requester)
         return second if second.steps else made
 
-    def _plan(self, task: Task, outline: Outline, requester: Requester) -> Plan:
+    def _plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
-        views = [self._view(tier, classes, outline, requester) for tier in self.settings.tiers]
-        return plan(task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes)
+        views = [self._view(*choice, classes, outline, requester) for choice in self._choices]
+        return plan_route(
+            task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes
+        )
 
-    def _view(self, tier: Tier, classes: tuple[str, ...], outline: Outline, requester: Requester) -> Look:
+    def _view(
+        self,
+        tier: Tier,
+        serve: Serve | None,
+        breaker: Breaker,
+        cloud_model: str | None,
+        classes: tuple[str, ...],
+        outline: Outline,
+        requester: Requester,
+    ) -> TierView:
         """Of several classes the one that the tier is worst at counts."""
-        serve = self._serves.get(tier.serve)
-        row = self.evidence.rows.get((tier.name, classes[0]))
-        barred = [bar for name in classes if (bar := self._barred(tier, serve, name, outline, requester))]
-        now = self._now()
-        breaker = self.health.breaker(tier.name)
-        return Look(
+        evidence, high_risk, now = self.evidence, self.settings.high_risk, self._now()
+        row = evidence.rows.get((tier.name, classes[0]))
+        standings, barred = [], ""
+        for name in classes:
+            standings.append(evidence.standing(tier, name, name in high_risk, cloud_model))
+            barred = barred or self._barred(tier, serve, name, outline, requester)
+        return TierView(
             tier,
-            worst([self.standing(tier, name) for name in classes]),
-            barred[0] if barred else "",
-            ""
-            if serve is None
-            else "circuit_open"
-            if breaker.is_shut(now)
-            else self._fleet.unavailable_reason(tier.serve, now),
+            worst(standings),
+            barred,
+            "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
-            tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
+            tier.cost.of(outline.estimated_tokens, requester.output if requester.output is not None else OUTPUT),
             row.latency if row is not None else None,
             breaker.pause(now),
             breaker.pause_status,
@@ -138,7 +152,7 @@ class TierRouter:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
         if serve is None:
             return "gone"  # 1
-        if not listed(task_class, tier.classes):
+        if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
         if tier.cloud and (bar := self.cloud_bar(task_class, requester.may_use_cloud)):
             return bar  # 3
@@ -165,7 +179,7 @@ class TierRouter:
         """Why nothing of a request may go to a cloud; empty: it may."""
         if not self.settings.allow_cloud:
             return "cloud_not_permitted"
-        if not listed(task_class, self.settings.cloud_classes):
+        if not includes_class(task_class, self.settings.cloud_classes):
             return "class_not_cloud"
         return "" if may_use_cloud else "key_not_cloud"
 
@@ -178,14 +192,12 @@ class TierRouter:
 
     def unavailable_reason(self, tier: Tier) -> str:
         """Why a tier cannot serve now; empty: it can, once it is loaded."""
-        now = self._now()
-        return RATE_LIMITED if self.health.breaker(tier.name).pause(now) else self._failure_of(tier, now)
+        now, breaker = self._now(), self.health.breaker(tier.name)
+        return RATE_LIMITED if breaker.pause(now) else self._failure_of(tier, breaker, now)
 
-    def _failure_of(self, tier: Tier, now: float) -> str:
+    def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
         """The same without pauses that the tier asked for."""
-        if self.health.breaker(tier.name).is_shut(now):
-            return "circuit_open"
-        return self._fleet.unavailable_reason(tier.serve, now)
+        return "circuit_open" if breaker.is_shut(now) else self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""

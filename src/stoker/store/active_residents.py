@@ -1,4 +1,4 @@
-"""Who lives in which slot, remembered through a reboot: `STATE/active.json`."""
+"""The resident of each slot, remembered through a reboot: `STATE/active.json`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class ActiveResidents:
             return {}
 
     def write(self, slot: str, serve: str | None) -> None:
-        """Remember `serve` as the slot's resident; None: nobody. Blocks for a sync of the disk. Raises OSError."""
+        """Remember `serve` as the slot's resident; None: the slot is empty. Blocks for a sync of the disk. Raises
+        OSError.
+        """
         with self._writing:
             residents = self.read()
             before = dict(residents)

@@ -1,6 +1,6 @@
 """The counters and the status document as Prometheus text. Imported at the first scrape, never before.
 
-A few series also appear without the prefix, under the names that people who monitor model servers look for.
+A few series also appear without the prefix, under the names that dashboards for model servers expect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.store.labels import STATES
 from stoker.store.metrics import Metrics
 
 _PREFIXES = ("stoker_", "")
-"""Ours, and the bare name that dashboards for model servers use."""
+"""Stoker's prefix, and none, as dashboards for model servers expect."""
 
 
 def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
@@ -28,7 +28,7 @@ def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
 
 
 class _Scrape(Collector):
-    """One scrape. Copies each table in one step before walking it: the event loop may add to it meanwhile."""
+    """One scrape. Copies each table in one step before iterating: the event loop may change it."""
 
     def __init__(self, metrics: Metrics, status: Mapping[str, object]) -> None:
         self._metrics = metrics

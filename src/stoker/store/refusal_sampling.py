@@ -15,7 +15,7 @@ BURST = 50
 EVERY = 600.0
 """Seconds."""
 KINDS = 500
-"""Keys times reasons that are told apart; what comes beyond counts as one."""
+"""Pairs of key and reason that are counted separately; further ones count as one."""
 
 
 class _Kind:
@@ -37,7 +37,7 @@ class RefusalSampling:
         """Since the start."""
 
     def keeps(self, decision: Decision) -> bool:
-        """Whether it is to be recorded; it then says for how many others it stands."""
+        """Whether to record it; it then states how many others it stands for."""
         if decision.attempts or decision.outcome != "refused":
             return True
         now = self._now()

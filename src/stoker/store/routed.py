@@ -22,7 +22,7 @@ class RoutedCounts:
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """By class, the tier that answered, and the request's outcome."""
         self.classified: Counter[tuple[str, str]] = Counter()
-        """By who said the class, and how sure that was: `labels.certainty`."""
+        """By the source of the class, and its certainty: `labels.certainty`."""
         self.attempts: Counter[tuple[str, str]] = Counter()
         self.repairs: Counter[str] = Counter()
         self.findings: Counter[tuple[str, str]] = Counter()
@@ -31,9 +31,9 @@ class RoutedCounts:
         self.graded: Counter[tuple[str, str, str]] = Counter()
         """By class, tier, and `pass` or `fail`."""
         self.ungraded: Counter[str] = Counter()
-        """Drawn to be graded, and dropped: by reason, a word of ours."""
+        """Sampled for grading, and dropped: by reason, a word of Stoker's."""
         self.classifier: Counter[str] = Counter()
-        """Times that a model was to tell the class, by what came of it: words of ours."""
+        """Requests whose class a model had to decide, by result: words of Stoker's."""
         self.demoted: Counter[tuple[str, str]] = Counter()
         """By class and tier."""
         self.judging = 0.0
@@ -63,6 +63,10 @@ class RoutedCounts:
             self.saved += less
         elif less is not None:
             self.overspent -= less
+
+    def judged(self, cost: float) -> None:
+        """A judge was asked, for this much."""
+        self.judging += cost
 
     def graded_one(self, task: str, tier: str, word: str) -> None:
         self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1

@@ -12,7 +12,7 @@ from stoker.store.routed import RoutedCounts
 
 
 def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Metric]:
-    """Each table is copied in one step: the event loop may add to it meanwhile."""
+    """Each table is copied in one step: the event loop may change it."""
     yield counter(
         "stoker_routed_requests",
         "Requests that named a task, by the tier that answered.",

@@ -17,9 +17,9 @@ _ELSEWHERE = "choose another one with `state` under [paths]"
 
 
 class StateDir:
-    """Names what lies in a state directory, and owns it while locked.
+    """The paths in a state directory, and its lock.
 
-    Constructing one touches nothing, so that any command may ask where the socket is; `lock` makes the directory.
+    Constructing one changes nothing, so that any command may ask where the socket is; `lock` makes the directory.
     Errors are StokerErrors that say what to type. A crash leaves no lock: the kernel drops it with the process.
     """
 
@@ -44,14 +44,14 @@ class StateDir:
 
     @property
     def note(self) -> str | None:
-        """A sentence for the start-up message, if the socket lies elsewhere."""
+        """A sentence for the start-up message, if the socket is elsewhere."""
         where = self.socket_path
         if where.parent == self.path:
             return None
         return f"the path of {self.path} is too long for a socket: commands are answered on {where}"
 
     def prepare(self) -> None:
-        """Create the directory 0700. StokerError `state_unusable` if others can write into it, or it is not ours."""
+        """Create the directory 0700. StokerError `state_unusable` if others own it or can write into it."""
         make_directory(self.path, _ELSEWHERE)
 
     @property
@@ -60,7 +60,7 @@ class StateDir:
         return self._lock is not None
 
     def lock(self) -> None:
-        """Prepare the directory and take it. Never waits: ClientError `state_locked` names who has it."""
+        """Prepare the directory and lock it. Never waits: ClientError `state_locked` names the owner."""
         if self._lock is not None:
             raise OurBug(f"{self.path} is locked already, by this very object")
         self.prepare()
@@ -102,7 +102,7 @@ class StateDir:
     def _try_lock(self, path: Path) -> int | None:
         """The locked handle, or None if the file was deleted while it was being locked: try again."""
         try:
-            # Not inheritable: an engine that outlives us must not hold our lock.
+            # Not inheritable: an engine that outlives Stoker must not hold the lock.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(f"{path} cannot be opened ({error.strerror}): see who owns it, or {_ELSEWHERE}") from error

@@ -7,7 +7,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import httptools
 
@@ -26,6 +26,9 @@ class ConnectionOwner(Protocol):
     script: Script
     books: RequestLog
     lines: set[ServerConnection]
+
+    def amend(self, changes: dict[str, Any]) -> None:
+        """Change fields of the script."""
 
 
 class ServerConnection(asyncio.Protocol):

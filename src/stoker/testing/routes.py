@@ -153,7 +153,7 @@ class ScriptedRoutes:
                 changes = orjson.loads(request.body)
                 if not isinstance(changes, dict):
                     raise ValueError('POST /control takes an object: {"field": value}')
-                self._owner.script = self._owner.script.amended(changes)
+                self._owner.amend(changes)
             except ValueError as error:
                 return _error(line, 400, str(error), path)
         script = asdict(self._owner.script)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from stoker.testing.ballast import Ballast
 from stoker.testing.connection import ServerConnection
@@ -54,6 +54,10 @@ class ScriptedServer:
     @property
     def counters(self) -> RequestCounters:
         return self.books.counters
+
+    def amend(self, changes: dict[str, Any]) -> None:
+        """Change fields of the script, for requests from now on. Raises ValueError for an unknown or wrong field."""
+        self.script = self.script.amended(changes)
 
     async def until(self, holds: Callable[[RequestCounters], bool], timeout: float = 5.0) -> None:
         """Wait until the counters satisfy `holds`; looked at on each change. Raises TimeoutError with the counters."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.access import Settings
     from stoker.domain.gate import Condition, Gate
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
 
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
@@ -84,14 +84,14 @@ def gate_measurement(
     return GateMeasurement(found, asked, classes, suites, unknown_ok, fixtures)
 
 
-def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[Kind, str]:
+def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[RunKind, str]:
     """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
     from stoker.measure.canary.canary import BaselineRefused
     from stoker.measure.gate import judgement
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    told: dict[Kind, str] = {}
+    told: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
@@ -101,7 +101,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is is measured now")
         try:
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
@@ -126,7 +126,7 @@ def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
     for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
             command = command_for("eval benchmark", judging.running.serve.name, judging.running.place)
-            return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
+            return f"measure it first, at the intended load: {command}{' ' if more else ''}{more}"
     return ""
 
 
@@ -147,7 +147,7 @@ def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[st
             is_unknown = run is None and not _is_ours(judging.running)  # 1
         elif run is None:
             is_unknown = False
-        elif one.whole is not None:
+        elif one.measurement is not None:
             is_unknown = run.outcome is Outcome.NOT_APPLICABLE  # 4
         elif kind == "benchmark":
             is_unknown = measurements.needed_step(one) is not None and not judgement.answers(
@@ -169,11 +169,11 @@ def _is_ours(found: RunningServe) -> bool:
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
+def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKind, str], unknown: Sequence[str]) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
-        return f"this serve does not tell it; to have the verdict ignore it: {judging.command('--unknown-ok')}"
+        return f"this serve does not report it; to ignore it in the verdict: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
         return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
@@ -186,10 +186,10 @@ def identity_note(judging: GateMeasurement) -> str:
     if judging.unknown_ok:
         return (
             f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
-            "baseline, a soak and a context search that were kept earlier are taken for measurements of it"
+            "baseline, a soak and a context search from earlier count as measurements of it"
         )
     return (
-        f"the identity of {serve} is not known ({parts}): what was kept earlier does not count. --unknown-ok takes it "
+        f"the identity of {serve} is not known ({parts}): earlier results do not count. --unknown-ok takes it "
         f"for unchanged: {judging.command('--unknown-ok')}"
     )
 
@@ -214,7 +214,7 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
 
 def _there_are(names: Iterable[str], what: str) -> str:
     known = ", ".join(names)
-    return f"there are {known}" if known else f"[{what}.NAME] in the configuration makes one"
+    return f"there are {known}" if known else f"add [{what}.NAME] to the configuration"
 
 
 def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
@@ -251,7 +251,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     return runs
 
 
-def _own_time(what: str, kind: Kind, found: RunningServe) -> str:
+def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
     """What to do and the command; empty for what the gate measures by itself."""
 
     from stoker.cli.evaluate.running_serve import command_for
@@ -262,7 +262,7 @@ def _own_time(what: str, kind: Kind, found: RunningServe) -> str:
     return f"{what}: {command_for(command, found.serve.name, found.place)}{given}"
 
 
-def _measured(kind: Kind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
+def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept

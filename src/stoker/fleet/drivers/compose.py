@@ -1,7 +1,7 @@
-"""The container driver: a serve's container is made by its `up`, Compose or any other command, and kept by Docker.
+"""The container driver: a serve's `up` (Compose or any other command) makes its container, and Docker keeps it.
 
-Reading order: `look` (what is there, whose it is, whether it drifted; see `inspection`), then `examine`, `plan` and
-`launch`, which only act on what it saw, then `find` and `hold` for after a restart of ours.
+Reading order: `look` (state, owner and drift of the container; see `inspection`), then `examine`, `plan` and `launch`,
+which act on it, then `find` and `hold`, for after a restart of Stoker.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from stoker.fleet.process.start_records import StartRecord
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
-"""Seconds by which the daemon's clock may be behind ours."""
+"""Seconds by which the daemon's clock may be slow."""
 
 
 class ContainerDriver:
-    """Implements `drivers.unit.UnitDriver`. `ports` gives the ports of our own serves, which a swap frees."""
+    """Implements `drivers.unit.UnitDriver`. `ports`: the ports of Stoker's own serves, which a swap frees."""
 
     def __init__(self, paths: Paths, keys: Keys, log: logging.Logger, ports: Callable[[], Collection[int]]) -> None:
         self._keys = keys
@@ -99,7 +99,7 @@ class ContainerDriver:
         return await self._docker.state(id_of(record) or record.handle)
 
     async def recent_output(self, record: StartRecord) -> str:
-        """Nothing: it is written to a log of ours."""
+        """Nothing: the output is in a log file."""
         return ""
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class ContainerDriver:
     def _launched(
         self, serve: Serve, intent: StartRecord, seen: Inspection, container: Container | None, log_start: int
     ) -> Launched:
-        """One that has ended already is launched too: its unit tells how, and what it said."""
+        """A container that has ended already counts as launched: its unit reports how it ended, with its output."""
         assert container is not None
         if container.state not in (ContainerState.RUNNING, ContainerState.EXITED, ContainerState.RESTARTING):
             why = f": {container.error}" if container.error else ""
@@ -238,10 +238,10 @@ class ContainerDriver:
         made = ContainerRecord(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
         try:
             self._made.write(container.name, made)
-        except OSError as error:  # no harm now: the next start makes it anew
+        except OSError as error:  # harmless: the next start makes it again
             self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
 
-    # -- after a restart of ours -------------------------------------------------------------------------------------
+    # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     def hold(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
@@ -294,13 +294,13 @@ def _secrets(serve: Serve) -> list[str]:
 
 
 def _is_name_taken(failure: BaseException) -> bool:
-    """The container of that name is somebody else's then."""
+    """The container of that name belongs to another project."""
     cause = failure.__cause__
     return isinstance(cause, DockerFailed) and cause.fault is DockerFault.NAME_TAKEN
 
 
 def _unix(stamp: str) -> float:
-    """Of Docker's time; 0 for what is none."""
+    """A time of Docker's; 0 if it is not one."""
     try:
         return max(0.0, datetime.fromisoformat(stamp).timestamp())
     except ValueError:

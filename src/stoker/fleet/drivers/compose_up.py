@@ -66,12 +66,12 @@ def only_creates(words: Sequence[str]) -> bool:
 
 
 def ownership_problem(container: Container, made: ContainerRecord | None, words: Sequence[str], directory: str) -> str:
-    """Empty if the container is the one that `up` makes; else who seems to have made it.
+    """Empty if `up` makes this container; otherwise who seems to have made it.
 
-    1. We remember making it: ours.
+    1. Stoker remembers making it: ours.
     2. Compose made it: ours if `up` is Compose with the same project directory, files and project.
     3. `docker` made it: ours if `up` names its image.
-    4. `up` is something else: nobody can tell, so it is not ours.
+    4. `up` is something else: unknown, so not ours.
     """
     if made is not None and made.id == container.id:  # 1
         return ""

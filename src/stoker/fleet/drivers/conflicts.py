@@ -1,7 +1,7 @@
 """What cannot run beside a serve: the containers and systemd units that its `conflicts` name, stopped for good.
 
-`container:NAME` and `unit:NAME` are ended here, and kept from coming back, so that a reboot stays with one model. Any
-other entry is a program's name: that it runs is an obstacle (`fleet.requirements`), nobody ends it.
+`container:NAME` and `unit:NAME` are stopped here and kept from coming back, so that a reboot starts only one model. Any
+other entry is the name of a program: if it runs, that is an obstacle (`supervision.requirements`); it is not stopped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Conflicts:
         self._environment = child_environment(ours, {}, {})
 
     async def present(self, conflicts: Sequence[str]) -> list[str]:
-        """The entries that run now, or would come back by themselves: what `disable` would end. Raises StartFailed."""
+        """The entries that run now, or would start again by themselves: those that `disable` would stop. Raises
+        StartFailed.
+        """
         return [entry for entry in conflicts if await self._is_present(entry)]
 
     async def disable(self, conflicts: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What our containers were made from, on disk: `STATE/containers/NAME.json`, one small file per container, 0600."""
+"""How each container was made, on disk: `STATE/containers/NAME.json`, one small file per container, 0600."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ContainerRecords:
         self._directory = directory
 
     def read(self, container: str) -> ContainerRecord | None:
-        """None: nothing is known of a container of this name, or what is there cannot be read."""
+        """None: no record of a container of this name, or an unreadable one."""
         try:
             return msgspec.json.decode(self._path(container).read_bytes(), type=ContainerRecord)
         except (OSError, msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""What is to be done with a container, as tables. Pure: nothing here asks Docker.
+"""What to do with a container, as tables. Pure: nothing here calls Docker.
 
-Two rules. What holds the GPU and is as configured is left alone; what does not run and is not as configured is made
-anew, never started again with a model of yesterday. And what somebody else made is not touched at all.
+Two rules. A running container with the right configuration is left alone; a stopped one with another configuration is
+made again, never started with yesterday's model. A container of another owner is never touched.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ContainerDrift(Enum):
     SAME = "same"
     DRIFTED = "drifted"
     UNKNOWN = "unknown"
-    """It is ours by name and image, and nobody knows what it was made from."""
+    """It has the right name and image, and it is unknown how it was made."""
 
 
 class ContainerAction(Enum):
@@ -55,11 +55,11 @@ TABLE: dict[tuple[ContainerState, ContainerDrift], ContainerAction] = {
     (ContainerState.CREATED, _SAME): ContainerAction.START,
     (ContainerState.CREATED, _DRIFTED): ContainerAction.RECREATE,
     (ContainerState.CREATED, _UNKNOWN): ContainerAction.RECREATE,
-    # A running one that drifted serves somebody perhaps: it is reported, and made anew after a `down`.
+    # A running container that drifted may be in use: it is reported, and made again after a `down`.
     (ContainerState.RUNNING, _SAME): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _DRIFTED): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _UNKNOWN): ContainerAction.LEAVE,
-    # A paused one serves nobody.
+    # A paused container serves no request.
     (ContainerState.PAUSED, _SAME): ContainerAction.UNPAUSE,
     (ContainerState.PAUSED, _DRIFTED): ContainerAction.RECREATE,
     (ContainerState.PAUSED, _UNKNOWN): ContainerAction.RECREATE,
@@ -93,7 +93,7 @@ STEPS: dict[ContainerState, tuple[str, ...]] = {
     ContainerState.REMOVING: (),
     ContainerState.UNKNOWN: (),
 }
-"""How each state is ended, in Docker's verbs. What has no steps holds nothing, or cannot be told to end."""
+"""How each state is ended, in Docker's verbs. No steps: it runs nothing, or cannot be stopped."""
 
 HOLDS = frozenset(state for state, steps in STEPS.items() if steps)
 """States in which it has its memory, or takes it again by itself."""
@@ -124,7 +124,7 @@ class Container:
 
 
 class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container of ours was made from. Holds no secret: `fingerprint` is a keyed digest."""
+    """How one of Stoker's containers was made. Holds no secret: `fingerprint` is a keyed digest."""
 
     id: str
     fingerprint: str
@@ -165,12 +165,12 @@ def parse(entry: Mapping[str, object]) -> Container:
 def drift(
     container: Container | None, made: ContainerRecord | None, wanted: ContainerSpec
 ) -> tuple[ContainerDrift, str]:
-    """Whether it is what is wanted, and what differs, in words.
+    """Whether the container is up to date, and what differs, in words.
 
-    1. The image's name means another image today: drifted.
-    2. We made it: drifted exactly if our fingerprint or Compose's hash is not what it was.
-    3. Somebody else did, with Compose: drifted exactly if its label is not Compose's hash of today.
-    4. Else nobody knows.
+    1. The image's name points to another image now: drifted.
+    2. Stoker made it: drifted exactly if Stoker's fingerprint or Compose's hash has changed.
+    3. Compose made it for another owner: drifted exactly if its label is not Compose's hash of today.
+    4. Otherwise unknown.
     """
     if container is None:
         return ContainerDrift.SAME, ""
@@ -194,7 +194,9 @@ def drift(
 def steps(
     action: ContainerAction, container: Container | None, name: str, up: Sequence[str], only_creates: bool = False
 ) -> list[list[str]]:
-    """The commands of an action, in order. A container is removed by its id: a name may be somebody else's by then."""
+    """The commands of an action, in order. A container is removed by its id: its name may belong to another one by
+    then.
+    """
     make = [list(up), ["docker", "start", name]] if only_creates else [list(up)]
     if action is ContainerAction.CREATE:
         return make

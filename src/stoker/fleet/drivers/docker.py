@@ -17,7 +17,7 @@ from stoker.fleet.drivers.subcommand import CommandResult, run
 from stoker.fleet.process.environment import child_environment
 
 ASK_LIMIT = 10.0
-"""Seconds for what only asks, or only says something."""
+"""Seconds for questions."""
 _STOP_LONGEST = 86_400
 _OURS = (
     "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
@@ -40,7 +40,7 @@ class DockerFault(Enum):
 
 
 class DockerFailed(StokerError):
-    """`docker`, or what speaks to it, did not do as it was told."""
+    """`docker`, or Compose, failed."""
 
     status = 503
     code = "docker_failed"
@@ -122,7 +122,7 @@ def before_verb(argv: Sequence[str]) -> list[str]:
 
 
 def last_line(said: str) -> str:
-    """The last line that says something, shortened."""
+    """The last line with text, shortened."""
     lines = [line.strip() for line in said.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("Run 'docker", "See 'docker", "See '"))]
     return telling[-1][:300] if telling else ""
@@ -141,7 +141,7 @@ class Docker:
         self._environment = environment(ours)
 
     async def version(self) -> str:
-        """The daemon's version: it is there, and we may talk to it."""
+        """The daemon's version; proves that it runs and may be used."""
         return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
 
     async def has_compose(self) -> bool:
@@ -164,7 +164,7 @@ class Docker:
             ) from error
 
     async def state(self, name: str) -> ContainerState:
-        """Never raises DockerFailed: what cannot be told is State.UNKNOWN."""
+        """Never raises DockerFailed: ContainerState.UNKNOWN if it cannot be determined."""
         try:
             found = await self.inspect(name)
         except DockerFailed:
@@ -193,7 +193,7 @@ class Docker:
         await self._do(["kill", name])
 
     async def never_restart(self, name: str) -> None:
-        """It does not come back by itself, whatever it was made with."""
+        """Disable automatic restarts, however it was made."""
         await self._do(["update", "--restart=no", name])
 
     async def wait(self, name: str) -> int:
@@ -201,9 +201,9 @@ class Docker:
         return int((await self._do(["wait", name], None)).out.strip() or 0)
 
     async def follow(self, name: str, since: float, hear: Callable[[bytes], None]) -> None:
-        """Give `hear` what it wrote since that time (Unix) and writes from now on, both its outputs, until it ends.
+        """Pass its output since that time (Unix) to `hear`, both streams, and follow it until it ends.
 
-        A control plane that is killed leaves nothing behind: the command ends when nobody reads it any more.
+        If Stoker is killed, the command ends, too: its output has no reader any more.
         """
         await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, hear)
 

@@ -1,4 +1,4 @@
-"""Sees the end of any process at once: our child, or one that an earlier control plane started."""
+"""Notices the end of any process at once: a child, or one that an earlier run of Stoker started."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ POLL = 0.05
 class ExitWatch:
     """Calls `on_exit(code)` on the loop, once, when the process ends.
 
-    `code` is the exit code, negative for a signal, None where the process is not our child. A child of ours stays a
-    zombie until `reap`: so its number, which is also its group's, cannot be given to a stranger before that. Raises
-    ProcessLookupError if there is no such process. Where there are no pidfds, a daemon thread polls.
+    `code` is the exit code, negative for a signal, None if the process is not a child. A child stays a zombie until
+    `reap`, so its number, which is also its group's, is not reused before that. Raises ProcessLookupError if there is
+    no such process. Without pidfds, a daemon thread polls.
     """
 
     def __init__(self, pid: int, on_exit: Callable[[int | None], None]) -> None:
@@ -56,13 +56,13 @@ class ExitWatch:
     def _poll(self) -> None:
         while not self._closed.wait(POLL):
             if not is_alive(self._pid):
-                with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody is left to tell
+                with contextlib.suppress(RuntimeError):  # the loop was closed: there is nothing to call
                     self._loop.call_soon_threadsafe(self._ended)
                 return
 
 
 def exit_code(pid: int) -> int | None:
-    """How a child of ours ended, negative for a signal. None: it is not our child, or has not ended."""
+    """How a child ended, negative for a signal. None: it is not a child, or still runs."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return None
     try:
@@ -75,7 +75,7 @@ def exit_code(pid: int) -> int | None:
 
 
 def reap(pid: int) -> None:
-    """Let a child that has ended go. Not our child, or alive: nothing."""
+    """Collect a child that has ended. Does nothing for others."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 

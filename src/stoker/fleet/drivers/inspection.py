@@ -1,4 +1,4 @@
-"""What is there for one container serve, and what a start would do about it. Asks Docker and Compose."""
+"""The state of a serve's container, and what a start would do about it. Asks Docker and Compose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stoker.fleet.process.keys import Keys
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What is there for one serve, and what a start would do about it."""
+    """The state of one serve's container, and what a start would do about it."""
 
     state: ContainerState
     action: ContainerAction

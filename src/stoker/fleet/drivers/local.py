@@ -1,4 +1,4 @@
-"""The process driver: from a configured serve to a running process, and back to it after a restart of ours."""
+"""The process driver: starts a configured serve as a process, and finds it again after a restart of Stoker."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LocalDriver:
         self._conversations = conversations
 
     async def examine(self, serve: Serve) -> list[str]:
-        """Nothing beyond what `preflight` looks at."""
+        """Nothing beyond `preflight`."""
         return []
 
     async def launch(
@@ -105,7 +105,7 @@ class LocalDriver:
     def hold(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> LocalProcess:
-        """Raises ProcessLookupError if it is gone, or if its number belongs to a stranger now."""
+        """Raises ProcessLookupError if it is gone, or if its number belongs to another process now."""
         process = LocalProcess(record.pid, on_exit, on_gone, self._log)
         if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
             process.release()
@@ -121,21 +121,21 @@ class LocalDriver:
         return None
 
     async def recent_output(self, record: StartRecord) -> str:
-        """Nothing: it writes to a log of ours."""
+        """Nothing: the output is in a log file."""
         return ""
 
     def _is_ours(self, record: StartRecord) -> bool:
-        """Whether the process with this number now is the one that was started then.
+        """Whether the process with this number is the one that was started.
 
-        A start that was never finished may have replaced its program meanwhile (a wrapper's `exec`), so only a proved
-        one has to have the command line too.
+        A start that was never finished may have replaced its program since (a wrapper's `exec`), so the command line is
+        compared only for a start that was proved.
         """
         if not record.mark or identity.start_mark(record.pid) != record.mark:
             return False
         return not record.ready or self._keys.command(record.pid) == record.command
 
     async def _sweep(self, record: StartRecord) -> None:
-        """No leader: end what carries the mark of that start, so that no stranger is hit."""
+        """The leader is gone: end only the processes that carry the mark of that start."""
         candidates = (lambda: process_group.members(record.pid)) if record.pid else psutil.pids
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_LIMIT):

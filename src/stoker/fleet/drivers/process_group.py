@@ -12,10 +12,10 @@ from stoker.fleet.drivers.exit_watch import is_alive
 
 
 def members(leader: int) -> list[int]:
-    """The living processes of the leader's group and session, itself included; zombies do not count.
+    """The living processes of the leader's group and session, itself included, without zombies.
 
-    A process that made a session of its own is not found. Strangers are not found either: a number is not given out
-    again while a process, a zombie, a group or a session still has it.
+    A process that made its own session is not found. Unrelated processes are not found either: a number is not reused
+    while a process, a zombie, a group or a session still has it.
     """
     return [pid for pid in psutil.pids() if _belongs(pid, leader) and is_alive(pid)]
 
@@ -28,7 +28,7 @@ def _belongs(pid: int, leader: int) -> bool:
 
 
 def send(leader: int, number: signal.Signals) -> None:
-    """Signal the whole group, and whoever left it but not its session. Nobody there: nothing."""
+    """Signal the whole group, and processes that left it but not its session. An empty group: nothing."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies are left (macOS)
         os.killpg(leader, number)
     for pid in psutil.pids():
@@ -38,7 +38,7 @@ def send(leader: int, number: signal.Signals) -> None:
 
 
 def resident_bytes(leader: int) -> int | None:
-    """Resident memory of all members together; None where it cannot be told."""
+    """Resident memory of all members together; None: unknown."""
     total = 0
     found = False
     for pid in members(leader):

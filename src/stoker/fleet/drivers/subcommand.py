@@ -1,4 +1,4 @@
-"""One command of somebody else's, run to its end: no shell, bounded in time and in what is kept of its output."""
+"""Runs one command to its end: no shell, bounded in time and in the output that is kept."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def run(
     directory: str | None = None,
     hear: Callable[[bytes], None] | None = None,
 ) -> CommandResult:
-    """Run `argv` for at most `limit` seconds (None: as long as it takes), in a session of its own.
+    """Run `argv` for at most `limit` seconds (None: no limit), in its own session. It has ended when its outputs are
+    closed, too.
 
-    It has ended when its outputs are closed too. `hear` is given both outputs as they come, and nothing is kept then.
-    Raises OSError if it cannot be started, and TimeoutError; then, and on cancel, its process group is killed before
-    the call returns.
+    `hear` gets both outputs as they come, and nothing is kept then. Raises OSError if it cannot be started, and
+    TimeoutError; then, and on cancel, its process group is killed before the call returns.
     """
     child = _Child(argv, environment, directory, hear)
     try:

@@ -1,4 +1,4 @@
-"""The systemd driver: a serve is a unit, which outlives every restart of ours and writes to the journal."""
+"""The systemd driver: a serve is a unit, which survives restarts of Stoker and writes to the journal."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SAID = 800
 
 
 class SystemdDriver:
-    """Implements `drivers.unit.UnitDriver` with units that `stoker install systemd` has written, or their owner.
+    """Implements `drivers.unit.UnitDriver` with units that `stoker install systemd` or the operator wrote.
 
-    A unit of ours gets its environment, a new key in it, from a file (0600) that is written before each start; only its
-    command line stands in the unit. A unit of its owner's is started and stopped as it is.
+    A unit of Stoker's gets its environment, with a new key, from a file (0600) that is written before each start; only
+    its command line is in the unit. An operator's unit is started and stopped unchanged.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SystemdDriver:
         return unit
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The unit while it is up, whoever started it last. An interrupted launch has started all of it, or nothing."""
+        """The unit while it is up, whoever started it. An interrupted launch has started all of it, or nothing."""
         asked = self._asked(record.handle)
         try:
             seen = await _visible(asked, record.handle)
@@ -220,7 +220,7 @@ class SystemdDriver:
         return f"{how}; `journalctl -u {record.handle} -n 50` shows more"
 
     async def _give_up(self, asked: Systemctl, unit: str) -> None:
-        """Whatever was started is ended, whoever cancels meanwhile."""
+        """End what was started, even if the caller is cancelled."""
 
         async def end() -> None:
             try:
@@ -236,7 +236,9 @@ class SystemdDriver:
         await finish(asyncio.get_running_loop().create_task(end(), name=f"give-up-{unit}"))
 
     def _asked(self, unit: str) -> Systemctl:
-        """Whose unit it is: our user's, if there is one of that name in the user's directory, else the system's."""
+        """The systemd that runs the unit: the user's if there is such a unit in the user's directory, else the
+        system's.
+        """
         is_user = bool(unit) and (units.user_directory(os.path.expanduser("~")) / unit).exists()
         return Systemctl(is_user, self._limit)
 
@@ -248,7 +250,7 @@ def _complete(record: StartRecord, seen: UnitStatus) -> StartRecord:
 
 
 async def _visible(asked: Systemctl, unit: str) -> UnitStatus:
-    """How the unit is. Its main process has just ended, or cannot be seen from here at all: a second look tells."""
+    """The status of a unit. Its main process has just ended, or cannot be seen from here: ask a second time."""
     seen = await asked.show(unit)
     return await asked.show(unit) if seen.pid and identity.start_mark(seen.pid) is None else seen
 

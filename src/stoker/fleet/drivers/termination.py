@@ -1,4 +1,4 @@
-"""How a unit is ended: one task, whoever asks and however often."""
+"""Ends a unit in one task, however many callers ask for it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 LOOK = 0.02
-"""Seconds between two looks at what is ending."""
+"""Seconds between two checks of a unit that is ending."""
 UNKILLABLE_AFTER = 60.0
 """Seconds after the first SIGKILL: what still lives then hangs in the kernel (a driver, a dead network disk)."""
 
 
 class Termination:
-    """`work` ends the unit and returns when nothing of it is left; `on_gone` is called then, once.
+    """`work` ends the unit and returns when nothing of it is left; then `on_gone` is called, once.
 
-    `work` minds `kill_at`, which may come nearer while it runs. It is begun again by whoever asks after it has failed.
+    `work` reads `kill_at`, which may come nearer while it runs. After a failure, the next caller starts it again.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Termination:
             await finish(task)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
-        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        """As `end`, but returns at once; this object owns the task. None: it is gone already."""
         if self._is_gone:
             return None
         loop = asyncio.get_running_loop()
@@ -61,13 +61,13 @@ class Termination:
         self._on_gone()
 
     def _report(self, task: asyncio.Task[None]) -> None:
-        """A sweep has nobody who waits for it."""
+        """Log the failure of a task that no caller awaits."""
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._log.error("%s: %s", self._whose, failure)
 
 
 async def finish(task: asyncio.Task[None]) -> None:
-    """Wait for `task` to its end, whoever cancels the waiting; then pass the cancel on, or what the task raised."""
+    """Wait for `task` to its end even if the caller is cancelled; then pass on the cancel, or what the task raised."""
     cancelled = False
     while not task.done():
         try:

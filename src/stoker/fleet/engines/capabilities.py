@@ -40,7 +40,7 @@ async def capabilities(serve: Serve, address: Target) -> Facts:
 
 
 async def _speaks(serve: Serve, address: Target) -> Facts:
-    """An empty request: whoever has the path says what it lacks, and generates nothing."""
+    """Posts an empty request: an engine that has the path names the missing field, and generates nothing."""
     statuses = await asyncio.gather(*(_status(address, path) for path in _PATHS.values()))
     found = dict(zip(_PATHS, statuses, strict=True))
     if None in statuses or all(status in _ABSENT for status in statuses):

@@ -1,6 +1,6 @@
-"""Why an engine ended, by what it said: one table of what engines say, and what to do about it. Pure.
+"""Why an engine ended, by its last output: one table of patterns, and advice for each. Pure.
 
-The table is read from the top: the first row that any line matches wins, so the causes stand above their consequences.
+The table is read from the top and the first row with a matching line wins, so causes stand above their consequences.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FailureKind(StrEnum):
     """What went wrong."""
 
     STARTUP_MEMORY = "startup_memory"
-    """What the engine was told to reserve is not there, or not enough for one request."""
+    """The memory that the engine had to reserve is not free, or not enough for one request."""
     OUT_OF_MEMORY = "out_of_memory"
     DEVICE_LOST = "device_lost"
     DEVICE_FAULT = "device_fault"
@@ -52,7 +52,7 @@ class EngineFailure:
     evidence: str
     advice: str
     probable: bool = False
-    """Concluded from what was not said."""
+    """Concluded without evidence in the output."""
 
 
 PROPOSED: Mapping[FailureKind, Status] = {
@@ -68,7 +68,7 @@ PROPOSED: Mapping[FailureKind, Status] = {
 
 
 class FailurePattern(NamedTuple):
-    """What one kind of failure looks like. `engines`: whose words these are; empty: anyone's."""
+    """The pattern of one kind of failure. `engines`: whose output it is; empty: any engine's."""
 
     kind: FailureKind
     pattern: str
@@ -186,13 +186,15 @@ def advice(kind: FailureKind, engine: str = "") -> str:
 
 
 def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | None = None) -> EngineFailure | None:
-    """Why it ended; None: nothing that we know.
+    """Why it ended; None: unknown.
 
-    `engine` empty, or one without words of its own: everybody's are looked for. `said`: the last lines that it wrote.
-    `oom_kills`: how many of its processes the kernel killed for want of memory (its control group's `oom_kill`); None:
-    not known.
+    `engine` empty, or an engine without patterns of its own: all patterns are tried. `said`: the last lines of its
+    output. `oom_kills`: how many of its processes the kernel killed to free memory (its control group's `oom_kill`);
+    None: not known.
 
-    1. the kernel says that it killed one of it  2. a row of the table  3. SIGKILL out of nothing: probably the kernel
+    1. the kernel counted a kill
+    2. a row of the table matches
+    3. SIGKILL without another reason: probably the kernel
     4. anything else
     """
     if oom_kills:  # 1

@@ -1,4 +1,4 @@
-"""What an engine said before it ended, short and safe to show, and what to do about it."""
+"""The last output of an engine that ended, short and safe to show, with advice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker.fleet.engines.failures import EngineFailure, classify
 
 LINES = 5
 LENGTH = 800
-_HINT_LINES = 120  # vLLM's cause stands above the tracebacks of all who waited for it
+_HINT_LINES = 120  # vLLM prints the cause above the tracebacks of all waiting requests
 _TAIL = 64 * 2**10
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -20,9 +20,9 @@ _NOISE = re.compile(r"^\s*(File \".*\", line \d+|Traceback \(most recent|[\^~\s]
 
 class LastOutput(NamedTuple):
     text: str
-    """The last lines, joined by ` | `; at most LENGTH characters; empty if it said nothing."""
+    """The last lines, joined by ` | `; at most LENGTH characters; empty if there was no output."""
     hint: str
-    """What to do about it; empty for what we have not seen before."""
+    """What to do about it; empty if the failure is not recognised."""
     failure: EngineFailure | None = None
     """The same, named."""
 

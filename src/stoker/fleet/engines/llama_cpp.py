@@ -80,7 +80,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
     environment = {embedded.KEY_VARIABLE: place.key}
-    if "PYTHONPATH" in os.environ:  # what we were imported from, the child is imported from
+    if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return Launch((*argv, *serve.extra_args), environment)
 
@@ -128,7 +128,7 @@ def _engine_problems(serve: Serve) -> list[str]:
 
 
 def _conversations(place: LaunchPlace) -> list[str]:
-    """llama.cpp's own cache of prompts knows no keys: whoever comes with the same words would go on with them."""
+    """llama.cpp's own prompt cache has no keys: any caller with the same prefix would continue the conversation."""
     return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
 
 

@@ -62,9 +62,9 @@ def settings(serve: Serve) -> dict[str, Any]:
 
 
 def render(serve: Serve, words: OptionTable, backend: str | None) -> list[str]:
-    """The serve's settings in the engine's words; `backend` is the attention backend to take.
+    """The serve's settings as options of its engine; `backend` is the attention backend to use.
 
-    A key that is not in the table is left out: `unsupported` has told its owner.
+    A key that is not in the table is left out: `unsupported` has reported it.
     """
     values = settings(serve) | {"attention_backend": backend, "chat_template": template(serve)}
     said = {key: value for key, value in values.items() if value is not None and key in words}

@@ -22,7 +22,7 @@ ADAPTERS = {
     "vllm": Adapter(vllm.launch, vllm.problems, vllm.unsupported),
     "sglang": Adapter(sglang.launch, sglang.problems, sglang.unsupported),
 }
-"""Engines that we know how to start; a serve with a `cmd` of its own needs none of them."""
+"""Engines that Stoker can start; a serve with its own `cmd` needs none of them."""
 _OWN = Adapter(generic.launch, generic.problems, lambda serve: [])
 
 

@@ -56,7 +56,7 @@ class ReadinessProof:
 
 
 class Readiness:
-    """Proves one start. `last` says what the last probe found, for whoever gives up waiting."""
+    """Proves one start. `last` is the result of the last probe, for the error message after a timeout."""
 
     def __init__(self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event) -> None:
         self.last = "it was not probed yet"
@@ -67,9 +67,10 @@ class Readiness:
         self._ended = ended
 
     async def prove(self, canary: bool | None = None) -> ReadinessProof:
-        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or Ended. Keeps nothing open.
+        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Keeps nothing
+        open.
 
-        `canary`: whether a completion is asked for too; None: if the serve's configuration says so.
+        `canary`: whether to ask for a completion, too; None: as the serve is configured.
         """
         began = self._clock.now()
         while not await self.is_healthy():
@@ -84,14 +85,14 @@ class Readiness:
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
         facts |= await capabilities(self._serve, self._address)
-        if self._ended.is_set():  # what answered was somebody else, or is dying
+        if self._ended.is_set():  # another program answered, or the engine is ending
             raise EngineEnded
         return ReadinessProof(health_at, facts)
 
     async def weights_probe(self) -> str | None:
-        """What the model goes on with after a fixed beginning, greedily: the same as long as its weights are the same.
+        """How the model greedily continues a fixed text: unchanged as long as its weights are.
 
-        None: it does not take plain completions, or did not answer in time. Ask it only while nothing else runs.
+        None: it does not accept plain completions, or did not answer in time. Ask only while no request runs.
         """
         if Dialect.COMPLETIONS not in self._serve.dialects:
             return None
@@ -103,10 +104,10 @@ class Readiness:
             return None
 
     async def is_healthy(self) -> bool:
-        """One look at health."""
+        """One check of health."""
         answer = await self._ask(self._serve.health)
         if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
-            # Somebody else's server need not have a health path; its list of models says as much.
+            # An external server need not have a health path; its list of models proves as much.
             answer = await self._ask("/v1/models")
         return answer is not None and answer.status == 200
 

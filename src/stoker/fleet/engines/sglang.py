@@ -46,9 +46,9 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
     if serve.sleep_level is not None:
-        # Without the copy in host memory, what comes back after a release is whatever lay in the memory.
+        # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
-    address = own_address(serve)  # else it looks for one, and may find a public one
+    address = own_address(serve)  # otherwise the engine picks one, possibly a public one
     environment = {"SGLANG_HOST_IP": address} if address is not None else {}
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
@@ -71,9 +71,9 @@ def unsupported(serve: Serve) -> list[str]:
 
 
 def _command(serve: Serve) -> tuple[str, ...] | None:
-    """1. the interpreter that the command `sglang` belongs to  2. that command alone  3. our own interpreter  4. none
+    """1. the interpreter of the command `sglang`  2. that command  3. Stoker's own interpreter  4. none
 
-    `sglang serve` looks for more than language models, and asks the hub about it: the module does not.
+    `sglang serve` also handles other kinds of models, and asks the hub about each; the module does not.
     """
     script = find_engine(serve, COMMAND)
     if script is not None:

@@ -1,8 +1,8 @@
-"""What an engine's /metrics says, in one shape for all engines. Pure, and linear in the text.
+"""An engine's /metrics, in one shape for all engines. Pure, and linear in the text.
 
-Engines rename their metrics: each signal has a list of names, and the first that is there counts. What is missing is
-None, unknown, and never 0. The names are written here as Prometheus has them, with or without `_total`; `:` and `_` are
-the same after the engine's own name, because gateways write the one for the other.
+Engines rename their metrics: each signal has a list of names, and the first one present counts. A missing one is None
+(unknown), never 0. Names are written as Prometheus has them, with or without `_total`; `:` and `_` count as the same
+after the engine's own name, because gateways replace one by the other.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 LIMIT = 2**20
 """Characters of a text that are read; a line cut short there is left out."""
-# Possessive quantifiers: nothing is tried twice, whatever the text.
+# Possessive quantifiers: no backtracking, whatever the text.
 _SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _COPIES = frozenset(("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
-"""Labels that tell apart who reports, not what is counted: of samples that differ only in these the largest counts."""
+"""Labels of who reports, not of what is counted: of samples that differ only in these the largest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Signals:
     steps: float | None = None
     """Decode calls."""
     preemptions: float | None = None
-    """Requests that had to give their KV cache back and begin anew."""
+    """Requests that had to release their KV cache and start again."""
     prefix_queries: float | None = None
     """Prompt tokens that were looked up in the prefix cache."""
     prefix_hits: float | None = None

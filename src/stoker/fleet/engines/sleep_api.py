@@ -1,8 +1,8 @@
-"""Putting an engine to sleep and waking it, by its own HTTP verbs.
+"""Putting an engine to sleep and waking it, by its own HTTP endpoints.
 
-An answer of 200 proves nothing: some builds give it while a later step still runs, or without freeing anything. Whoever
-calls `sleep` measures the memory, and whoever calls `wake` asks for a completion and compares it with an earlier one.
-Let no request be in flight: vLLM aborts them, SGLang's scheduler ends.
+A 200 proves nothing: some builds send it while a later step still runs, or without releasing anything. So after `sleep`
+the caller measures the memory, and after `wake` it compares a completion with an earlier one. No request may be in
+flight: vLLM aborts them, SGLang's scheduler crashes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A look at weights on disk, before a running model is asked to make room for them."""
+"""Checks the weights on disk, before a running model has to make room for them."""
 
 from __future__ import annotations
 

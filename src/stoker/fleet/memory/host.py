@@ -20,7 +20,7 @@ class HostMemory:
     available: int | None
     """What can be had without swapping, the page cache included."""
     limit: int | None = None
-    """The control group's; None: there is none."""
+    """The control group's limit; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"
 
 
 def process_memory(pids: Iterable[int], proc: Path = Path("/proc")) -> ProcessMemory | None:
-    """What these processes hold together. None: not one of them can be asked (gone, somebody else's, no Linux)."""
+    """Memory of these processes together. None: none of them can be read (gone, another user's, not Linux)."""
     parts = [part for pid in pids if (part := _one(proc / str(pid))) is not None]
     if not parts:
         return None

@@ -1,4 +1,4 @@
-"""One slot's books: what it may use, who weighs what, and whether one more fits. Pure; bytes; None is unknown."""
+"""The memory of one slot: its budget, what each serve holds, and if one more fits. Pure; in bytes; None: unknown."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def best_size(declared: int | None, measured: MemorySize, estimated: int | None)
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A process that is none of ours and holds memory of the slot's devices."""
+    """A process that is not a serve of Stoker's and holds memory of the slot's devices."""
 
     pid: int
     command: str
@@ -118,7 +118,7 @@ class Short(NamedTuple):
     bytes: int
     """What is missing."""
     holders: tuple[str, ...]
-    """Who stays and holds memory there, largest first: serves, and processes that are none of ours."""
+    """Who keeps memory there, largest first: serves, and unrelated processes."""
 
 
 class Unknown(NamedTuple):
@@ -128,10 +128,10 @@ class Unknown(NamedTuple):
 def would_fit(ledger: Ledger, name: str, need: MemorySize, victims: Collection[str] = ()) -> Fits | Short | Unknown:
     """Whether serve `name` fits once `victims` have stopped.
 
-    1. nobody knows what it needs       -> Unknown
-    2. nobody knows what there is       -> Unknown
-    3. room for it                      -> Fits
-    4. otherwise                        -> Short, and who stands in the way
+    1. its need is unknown -> Unknown
+    2. the free memory is unknown -> Unknown
+    3. there is room -> Fits
+    4. otherwise -> Short, with the holders of the memory
     """
     if need.bytes is None:
         return Unknown(f"what serve '{name}' needs is unknown: give it a `memory`")  # 1
@@ -153,7 +153,7 @@ def open_ledger(
     ours: Collection[int],
     commands: Mapping[int, str],
 ) -> Ledger:
-    """The books of a slot with these `devices`. `ours`: process numbers of our serves; `commands`: what others run.
+    """The ledger of a slot with these `devices`. `ours`: processes of Stoker's serves; `commands`: names of the others.
 
     A slot without devices has only its declared budget.
     """

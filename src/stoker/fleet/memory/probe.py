@@ -25,7 +25,7 @@ class Machine:
         return [device for probe in self._probes for device in probe.devices()]
 
     def by_process(self) -> Accounting | None:
-        """None as soon as one vendor that has devices does not tell: a part would look like the whole."""
+        """None as soon as one vendor that has devices does not report: a part would look like the whole."""
         merged: dict[int, dict[str, int | None]] = {}
         for probe in self._probes:
             if not probe.devices():

@@ -1,7 +1,7 @@
-"""A chunked copy with its hash. Everything here blocks: call it in a thread.
+"""Copies a file in chunks, with its hash. Everything here blocks: call it in a thread.
 
-A copy that is interrupted (the program is killed, the source's disk goes away) leaves its draft and, beside it, a note
-of what it is a part of. The next one goes on from there if the source still has that size and that time.
+An interrupted copy (Stoker is killed, the source's disk goes away) leaves its draft and, beside it, a note about the
+source. The next one continues there if the source still has that size and that time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 CHUNK = 4 * 2**20
 OnProgress = Callable[[int], None]
-"""Is told the bytes that are done so far."""
+"""Called with the bytes that are done so far."""
 
 
 class CopyStopped(Exception):
-    """Whoever wanted it does not want it any more."""
+    """The copy was cancelled."""
 
 
 class SourceUnreadable(Exception):
@@ -89,7 +89,7 @@ def note_of(draft: Path) -> Path:
 
 
 def _resumable(draft: Path, note: Path, described: dict[str, object]) -> int:
-    """How many bytes of an earlier attempt are good to go on from; 0: begin anew."""
+    """How many bytes of an earlier attempt can be used; 0: start again."""
     try:
         size = draft.stat().st_size
         is_same = json.loads(note.read_text(encoding="utf-8")) == described
@@ -138,6 +138,6 @@ def _stat(source: Path) -> os.stat_result:
 
 
 def check(stop: threading.Event) -> None:
-    """Raises CopyStopped if nobody wants it any more."""
+    """Raises CopyStopped if the copy was cancelled."""
     if stop.is_set():
         raise CopyStopped

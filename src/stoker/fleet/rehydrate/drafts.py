@@ -19,7 +19,7 @@ def draft_of(target: Path) -> Path:
 
 
 def discard(draft: Path) -> None:
-    """Whatever is left of an attempt, a tool's own temporary files beside the draft included."""
+    """Remove everything that an attempt left, including a tool's own temporary files beside the draft."""
     for path in _pieces(draft):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -85,7 +85,7 @@ def bytes_of(path: Path) -> int:
 def bytes_so_far(draft: Path) -> int:
     found = 0
     for path in _pieces(draft):
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # it is gone
             found += bytes_of(path)
     return found
 
@@ -93,7 +93,7 @@ def bytes_so_far(draft: Path) -> int:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size if file.is_file() else 0
-    except OSError:  # gone meanwhile
+    except OSError:  # it is gone
         return 0
 
 

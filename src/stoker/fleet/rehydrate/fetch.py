@@ -1,7 +1,7 @@
-"""One file or folder, fetched into the vault: room, draft, hash, rename.
+"""Fetches one file or folder into the vault: check room, fetch to a draft, hash, rename.
 
-The draft lies beside the target under a name of its own, so that nobody takes half a model for a whole one, and the
-last step is a rename. Two fetches of one target are one: the second waits for the first.
+The draft lies beside the target under its own name, so that half a model is never taken for a whole one, and the last
+step is a rename. Two fetches of one target are one: the second waits for the first.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FetchRequest:
 
 @dataclass(eq=False, slots=True)
 class _Flight:
-    """A fetch under way, and who waits for it."""
+    """A fetch in progress, and its listeners."""
 
     task: asyncio.Task[None]
     tells: list[Tell] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Fetcher:
         keeps: bool = False,
     ) -> None:
         self._hashes = hashes
-        # No program may wait for a password that nobody types.
+        # A program that asks for a password would wait forever.
         quiet = {"RSYNC_RSH": "ssh -o BatchMode=yes", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         self._environment = quiet | dict(environment)
         self._free = free
@@ -98,16 +98,16 @@ class Fetcher:
         self._turn = asyncio.Semaphore(CONCURRENT_FETCHES)
 
     def find_tool(self, kind: SourceKind) -> str | None:
-        """The path of the program that fetches from such a source; None if there is none."""
+        """The path of the program that fetches from such a source; None: not installed."""
         path = self._environment.get("PATH", os.defpath)
         return next((found for name in TOOLS[kind].names if (found := shutil.which(name, path=path))), None)
 
     async def size(self, source: WeightSource) -> int | None:
-        """Bytes of what is there; None: nothing tells. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        """The size of the source in bytes; None: unknown. Raises StartFailed `source_unreachable`, `tool_missing`."""
         return (await self.look(source)).size
 
     async def look(self, source: WeightSource) -> SourceState:
-        """What is there, by asking. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        """The state of the source. Raises StartFailed `source_unreachable`, `tool_missing`."""
         if source.kind is SourceKind.PATH:
             return await self._look_at(source)
         if source.kind is SourceKind.HTTP:
@@ -132,11 +132,11 @@ class Fetcher:
             raise _unreachable(source, error.strerror or str(error)) from error
 
     async def fetch(self, wanted: FetchRequest, tell: Tell) -> None:
-        """Bring `wanted.target` there, whole and verified; whoever else fetches it waits with us.
+        """Bring `wanted.target` there, whole and verified; a second caller for the same target waits for the first.
 
-        Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`.
-        On cancel of all who wait nothing is left half done; what remains of it is gone when CancelledError leaves
-        (unless it `keeps`).
+        Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`. When
+        all callers are cancelled, the fetch stops, and its remains are gone when CancelledError leaves (unless it
+        `keeps` them).
         """
         while (flight := self._flights.get(wanted.target)) is not None and not flight.tells:
             await asyncio.wait([flight.task])  # it was given up and is ending
@@ -180,7 +180,9 @@ class Fetcher:
                 if not wanted.target.is_dir():
                     self._hashes.remember(wanted.target, found)
             except SourceUnreadable as failure:
-                raise _unreachable(wanted.source, str(failure)) from failure  # the draft stays: the next one goes on
+                raise _unreachable(
+                    wanted.source, str(failure)
+                ) from failure  # the draft stays: the next attempt continues with it
             except (DraftUnwritable, OSError) as failure:
                 drafts.discard(draft)
                 raise _unwritten(
@@ -214,7 +216,9 @@ class Fetcher:
             if any(words in said.text for words in _SAYS_FULL):
                 raise DraftUnwritable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             if source.kind is SourceKind.RSYNC:
-                raise SourceUnreadable(self._failure(argv, said))  # rsync goes on with what it left, and checks it
+                raise SourceUnreadable(
+                    self._failure(argv, said)
+                )  # rsync continues with its own remains, and checks them
             raise _unreachable(source, self._failure(argv, said))
         try:
             return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))
@@ -239,7 +243,7 @@ class Fetcher:
         return f"{os.path.basename(argv[0])} ended with code {said.code}: {redact(said.last, secrets)}"
 
     def _reporter(self, wanted: FetchRequest, tells: list[Tell]) -> Callable[[int], None]:
-        """Tells those who wait, now and then. May be called from any thread."""
+        """Reports progress to the listeners, now and then. May be called from any thread."""
         loop = asyncio.get_running_loop()
         pace = _Pace()
 
@@ -280,7 +284,7 @@ class _Pace:
 
 
 def _verify(wanted: FetchRequest, draft: Path, digest: str, stop: threading.Event) -> None:
-    """Raises StartFailed `hash_mismatch`; who calls removes the draft. Blocks."""
+    """Raises StartFailed `hash_mismatch`; the caller removes the draft. Blocks."""
     for name, expected in wanted.sha256.items():
         found = digest
         if draft.is_dir():

@@ -38,9 +38,9 @@ TRANSIENT = (OSError, http.client.HTTPException, ConnectionBroken)
 
 @contextlib.contextmanager
 def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Iterator[http.client.HTTPResponse]:
-    """The answer, its body unread; whatever its status says, only redirects are followed.
+    """The response to a GET, its body unread. Only redirects are followed, other statuses are returned.
 
-    Raises Unread (trying again is no use), CopyStopped, and TRANSIENT ones, also inside the block.
+    Raises SourceUnreadable (a retry is no use), CopyStopped, and TRANSIENT ones, also inside the block.
     """
     sent = {"user-agent": f"stoker/{__version__}", "accept": "*/*", "accept-encoding": "identity", **headers}
     with _Wire(stop) as wire:
@@ -67,7 +67,7 @@ def _moved(url: str, answer: http.client.HTTPResponse) -> str:
 
 
 class _Wire:
-    """The connection that is open now. While it is, a thread looks whether it is still wanted, and else cuts it."""
+    """The connection that is open now. A thread watches `stop` meanwhile, and cuts the connection then."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop

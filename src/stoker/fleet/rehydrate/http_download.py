@@ -1,10 +1,11 @@
-"""A file over HTTP(S), with its hash. Everything here blocks: call it in a thread.
+"""Downloads a file over HTTP(S), with its hash. Everything here blocks: call it in a thread.
 
-What came is kept, with a note of what it is a part of. The next try asks for the rest of the very same file (`Range`
-with `If-Range`: RFC 9110, 13.1.5 and 14.2); a server that has another file by now, or knows no ranges, sends it all,
-and it begins anew. A connection that breaks is tried again, at most TRIES times in a row without a new byte.
+What was received is kept, with a note about the remote file. The next attempt asks for the rest of that very file
+(`Range` with `If-Range`: RFC 9110, 13.1.5 and 14.2); if the server has another file by now, or does not support ranges,
+it sends everything, and the download starts again. A connection that breaks is tried again, at most TRIES times in a
+row without a new byte.
 
-No credential is sent, and of an address neither the query nor what a redirect adds is ever named or kept.
+No credential is sent, and neither the query of an address nor a redirect's target is ever named or kept.
 """
 
 from __future__ import annotations
@@ -52,12 +53,14 @@ class Remote:
 
     @property
     def validator(self) -> str:
-        """By which a server tells whether it is still the same; empty: it cannot be told."""
+        """Lets a server recognise the same file; empty: it cannot."""
         return self.etag or self.modified
 
 
 def look(source: WeightSource, stop: threading.Event) -> Remote:
-    """What is there, by asking for its first byte: signed addresses often allow no HEAD. Raises Unread, CopyStopped."""
+    """The remote file, by asking for its first byte: signed addresses often allow no HEAD. Raises SourceUnreadable,
+    CopyStopped.
+    """
     try:
         with opened(source.url, {"range": "bytes=0-0"}, stop) as answer:
             if answer.status == _NO_SUCH_PART:
@@ -68,9 +71,11 @@ def look(source: WeightSource, stop: threading.Event) -> Remote:
 
 
 def fetch(source: WeightSource, draft: Path, is_proved: bool, stop: threading.Event, tell: OnProgress) -> str:
-    """Bring it to `draft`, synced to disk; the hex sha256 of it all. Raises CopyStopped, Unread, DraftUnwritable.
+    """Download it to `draft`, synced to disk; returns the hex SHA-256. Raises CopyStopped, SourceUnreadable,
+    DraftUnwritable.
 
-    `is_proved`: somebody will compare its hash; without that a file whose end cannot be told from a break is refused.
+    `is_proved`: the caller compares the hash. Without that, a file whose end cannot be told from a broken connection is
+    refused.
     """
     download = _Download(source, draft, is_proved, stop, tell)
     tries, most = 0, -1
@@ -98,9 +103,11 @@ class _Download:
         """Bytes that are on disk and in the digest."""
 
     def attempt(self) -> str:
-        """Raises CopyStopped, Unread, DraftUnwritable, and TRANSIENT ones: try again.
+        """Raises CopyStopped, SourceUnreadable, DraftUnwritable, and TRANSIENT ones: try again.
 
-        1 there is no such rest: anew  2 all of it: it changed, or the server knows no ranges  3 the rest, as asked
+        1. the server has no such part: start again
+        2. it sends all of it: the file changed, or it does not support ranges
+        3. it sends the rest, as asked
         """
         known, start = self._kept()
         headers = {"range": f"bytes={start}-", "if-range": known.validator} if start else {}
@@ -118,7 +125,7 @@ class _Download:
             return self._take(answer, known, start)  # 3
 
     def _kept(self) -> tuple[Remote, int]:
-        """What the draft is a part of, and how many bytes of it are good to go on from; 0: begin anew."""
+        """The remote file that the draft belongs to, and how many bytes of it can be used; 0: start again."""
         try:
             noted = json.loads(note_of(self._draft).read_text(encoding="utf-8"))
             is_ours = noted.pop("source") == str(self._source)

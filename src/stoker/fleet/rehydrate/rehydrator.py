@@ -67,7 +67,7 @@ class Rehydrator:
         """Fetch what is missing, each file verified before it gets its name. Nothing missing: nothing happens.
 
         Raises StartFailed: `bad_source`, `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`,
-        `tool_missing`. On cancel nothing is left half done, unless somebody else waits for the same file.
+        `tool_missing`. On cancel nothing is left half done, unless another caller waits for the same file.
         """
         lacking = missing(serve)
         if not lacking:
@@ -115,9 +115,11 @@ class Rehydrator:
         return f"serve '{serve.name}': {text}{again}"
 
     def _wanted(self, serve: Serve, path: str) -> FetchRequest:
-        """Raises ValueError for a source that is none, or none for this file.
+        """Raises ValueError for an invalid source, or one that does not have this file.
 
-        1 a file, or a part of one  2 a whole folder  3 a file in a folder that is there
+        1. a file, or a part of one
+        2. a whole folder
+        3. a file in a folder that exists
         """
         source = parse(serve.source or "")
         if source.kind is SourceKind.PATH and os.path.isdir(source.path):

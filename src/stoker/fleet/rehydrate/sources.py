@@ -35,10 +35,10 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
-    """`place` is the host, the bucket or the repository; `path` what is there. Empty path: all of it.
+    """`place` is the host, the bucket or the repository; `path` the file or folder there, empty: all of it.
 
-    Of an address on the web `place` is `https://HOST`, and `query` what follows the question mark. That may be a
-    signature, so it is never printed: `url` is the whole address, for the server only.
+    For a web address `place` is `https://HOST`, and `query` what follows the question mark. That may be a signature, so
+    it is never printed: `url` is the whole address, for the server only.
     """
 
     kind: SourceKind
@@ -190,13 +190,13 @@ def of_folder(source: WeightSource) -> WeightSource:
 
 
 def fetch_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...]:
-    """The argument list that brings `source` to `draft`: a file, or a folder if `source` is one.
+    """The command line that fetches `source` to `draft`: a file, or a folder if `source` is one.
 
-    The hub's client cannot choose a file's name: its draft is a folder in any case; the file lies in it under its path.
+    The hub's client cannot choose a file's name: its draft is always a folder, with the file in it under its path.
     """
     match source.kind:
         case SourceKind.RSYNC:
-            # Delta transfer into what is there: it goes on where it was interrupted, and checks what it finds.
+            # Delta transfer into the existing draft: it continues after an interruption, and checks what it finds.
             options = ("-rLt", "-s", "--partial", "--inplace", "--timeout=120")
             return (tool, *options, "--", f"{source.place}:{source.path}", draft + "/" * source.is_folder)
         case SourceKind.S3:

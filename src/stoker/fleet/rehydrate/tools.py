@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 LOOK = 0.25
-"""Seconds between two looks at how far a fetch is."""
+"""Seconds between two checks of a fetch's progress."""
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 _KEPT = 2**16
@@ -86,5 +86,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(GRACE):
             await process.wait()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # whoever of the group did not listen
+        os.killpg(process.pid, signal.SIGKILL)  # members of the group that ignored SIGTERM
     await process.wait()

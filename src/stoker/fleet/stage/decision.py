@@ -20,7 +20,7 @@ class StageSituation:
     is_there: bool
     is_same: bool | None
     size: int | None
-    """Of all that is to be fetched."""
+    """Of everything to fetch."""
     kept: int
     """What an earlier attempt left of it."""
     used: int

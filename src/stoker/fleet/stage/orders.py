@@ -1,4 +1,4 @@
-"""What is to be staged: which files, from where, and under which names. Pure."""
+"""What to stage: which files, from where, and under which names. Pure."""
 
 from __future__ import annotations
 
@@ -34,16 +34,19 @@ class Order:
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def path_of(self, root: str, name: str = "") -> str:
-        """Where file `name` (empty: the model) lies when the model is `root`/NAME."""
+        """The path of file `name` (empty: the model itself) if the model is `root`/NAME."""
         if self.is_folder:
             return str(PurePosixPath(root, self.name, name))
         return str(PurePosixPath(root, self.name).with_name(name) if name else PurePosixPath(root, self.name))
 
 
 def order(source: WeightSource, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
-    """`listing`: the files of a folder that is a path, relative to it. Raises ValueError with what to type instead.
+    """`listing`: the files of a folder that is a local path, relative to it. Raises ValueError with what to type
+    instead.
 
-    1 a file, perhaps the first of several parts  2 a folder that we copy, file by file  3 one that a tool brings whole
+    1. a file, perhaps the first of several parts
+    2. a folder that is copied file by file
+    3. a folder that a tool fetches as a whole
     """
     own = unquote(source.name) if source.kind is SourceKind.HTTP else source.name
     if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
@@ -99,7 +102,7 @@ def _checked(name: str) -> str:
 
 
 def _digests(given: Sequence[str], names: Mapping[str, str] | None) -> dict[str, str]:
-    """By name. `names`: what may be named -> its name in the vault; None: nobody knows the names yet."""
+    """By name. `names`: allowed name -> its name in the vault; None: the names are not known yet."""
     found: dict[str, str] = {}
     targets = set(names.values()) if names is not None else set()
     for text in given:

@@ -1,4 +1,4 @@
-"""Behind everybody who serves: for the CPU, and for the disk where its scheduler has priorities."""
+"""Lowers this process's priority for the CPU, and for the disk if its scheduler has priorities."""
 
 from __future__ import annotations
 

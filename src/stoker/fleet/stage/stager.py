@@ -1,8 +1,8 @@
-"""A model comes into the vault: look, fetch, prove, arrive.
+"""Brings a model into the vault: check, fetch, verify, move.
 
-It grows in a box of its own under the vault, where no serve looks, and is renamed when all of it is proved and synced;
-of a split model the first part, by which it is known, last. What an attempt leaves in the box the next one goes on
-with, except a wrong hash: that leaves nothing.
+It grows in its own staging area under the vault, where no serve reads, and is renamed when all of it is verified and
+synced; of a split model the first part, by which it is known, last. A later attempt continues with what an earlier one
+left, except after a wrong hash: that leaves nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stoker.fleet.stage.orders import Item, Order
 from stoker.fleet.stage.staging_area import StageRefused, StagingArea, StagingNote
 
 _SPARE = 2**30
-"""Bytes of the disk that staging leaves to those who serve; of a small one a hundredth."""
+"""Bytes of the disk that staging leaves free for running serves; of a small disk a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Stager:
         self._fetcher = Fetcher(self._hashes, environment, keeps=True)
 
     async def plan(self, order: Order) -> StagePlan:
-        """Asks the source what is there; touches nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        """Asks the source for its files; changes nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
         found = {item.name: await self._fetcher.look(item.source) for item in order.items}
         sizes = [each.size for each in found.values()]
         box = StagingArea(self._vault, order.name)
@@ -106,10 +106,10 @@ class Stager:
         return StagePlan(decide(sight), sight, found)
 
     async def stage(self, order: Order, tell: Tell = lambda moved: None, resume: bool = True) -> Staged:
-        """Bring it into the vault; if it is there, the very same, nothing happens.
+        """Bring it into the vault; if exactly this model is there, nothing happens.
 
         Raises StageRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
-        what `Fetcher.fetch` does. On cancel what has come is kept, and the next call goes on with it.
+        what `Fetcher.fetch` does. On cancel the fetched part is kept, and the next call continues with it.
         """
         began = time.monotonic()
         box = StagingArea(self._vault, order.name)
@@ -160,7 +160,7 @@ class Stager:
         box.empty()
 
     async def _fetch(self, order: Order, item: Item, target: Path, plan: StagePlan, before: int, tell: Tell) -> None:
-        """Stopped when the vault becomes too large, or its disk full: sizes that nobody told, or others who write."""
+        """Stop if the vault becomes too large or its disk full: a source may not report sizes, and others write."""
         size = plan.found[item.name].size
         digest = order.sha256.get(item.name)
         loop = asyncio.get_running_loop()
@@ -231,9 +231,11 @@ class Stager:
         return Path(order.path_of(str(self._vault)))
 
     async def _is_same(self, order: Order, box: StagingArea, found: Mapping[str, SourceState]) -> bool | None:
-        """Whether what is there is what would be fetched; None: nothing proves it.
+        """Whether the model in the vault is the one that would be fetched; None: not known.
 
-        1 by the digests that were given  2 by what its source was like when it was staged  3 by reading a path, too
+        1. by the digests that were given
+        2. by the state of its source when it was staged
+        3. for a local path, by reading it
         """
         there = {item.name: Path(order.path_of(str(self._vault), item.name)) for item in order.items}
         if not all(path.exists() for path in there.values()):
@@ -260,7 +262,7 @@ class Stager:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What lies in a box, where."""
+    """The files in a staging area."""
 
     order: Order
     box: StagingArea

@@ -1,8 +1,8 @@
-"""The place under the vault where a model grows: hidden, with a lock while somebody works in it, and a note beside it.
+"""The hidden directory under the vault in which a model grows, with a lock and a note.
 
-VAULT/.staging/KEY/        what there is of it so far, drafts included; gone when it has arrived
-VAULT/.staging/KEY.json    where it comes from and what that was like; stays, to know it again
-VAULT/.staging/KEY.lock    whose it is now
+VAULT/.staging/KEY/       what was fetched so far, drafts included; removed when the model is complete
+VAULT/.staging/KEY.json   the source, and its state then; stays, to recognise the model later
+VAULT/.staging/KEY.lock   locked while a process works there
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class StagingArea:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Nobody else works in it. Never waits: raises StageRefused `being_staged`, naming who does; OSError.
+        """Lock it. Never waits: raises StageRefused `being_staged`, naming the other process; OSError.
 
         The kernel drops the lock with its process, so a crash leaves none.
         """
@@ -108,7 +108,7 @@ class StagingArea:
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
                     return handle
-            os.close(handle)  # its last owner has removed it between our two looks
+            os.close(handle)  # its last owner removed it between the two checks
 
 
 def staging_areas(vault: Path) -> list[StagingArea]:

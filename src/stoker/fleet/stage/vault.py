@@ -1,4 +1,4 @@
-"""What is in the vault. Everything here blocks: a look at each name, no look into files."""
+"""The models in the vault. Everything here blocks: it reads directories, not files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What has to change on this machine so that Stoker runs as a service, or does not any more; and changing it.
+"""The changes to this machine that make Stoker run as a service, or remove it again; and carrying them out.
 
-`plan` and `plan_removal` read and decide; `carry_out` acts. A unit that somebody changed by hand is not overwritten
-without being asked to, and one that its owner wrote is left alone.
+`plan` and `plan_removal` read and decide; `carry_out` acts. A unit that was edited by hand is not overwritten unless
+forced, and an operator's own unit is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, InstallSite,
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
 _OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-"""Where the system and its packages keep units; ours would hide one of these."""
+"""Directories for units of the system and its packages; a unit of Stoker's would hide one there."""
 _LIMIT = 180.0
 """Seconds that one command may take; a restart of the front door waits for its streams."""
 Run = Callable[[Sequence[str]], None]
@@ -38,8 +38,9 @@ class InstallRefused(StokerError):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be done, in this order: `before`, the files, `after`. When a command fails: the files as they were,
-    then `undo`, whatever comes of it."""
+    """Carried out in this order: `before`, the files, `after`. If a command fails, the files are restored and `undo`
+    runs, whatever its result.
+    """
 
     files: dict[Path, str | None] = field(default_factory=dict)
     """Path to its new text; None: it goes."""
@@ -112,7 +113,7 @@ def carry_out(changes: Changes, run: Run) -> None:
 
 
 def command(argv: Sequence[str]) -> None:
-    """Run one command to its end. Raises StokerError with what it said."""
+    """Run one command to its end. Raises StokerError with its output."""
     what = f"`{shlex.join(argv)}`"
     try:
         done = subprocess.run(
@@ -145,7 +146,7 @@ def under(root: Path, path: Path) -> Path:
 def _wanted(
     site: InstallSite, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
 ) -> dict[Path, str]:
-    """Path to text of everything that is to be there. Raises ValueError."""
+    """Path to text of every file that should exist. Raises ValueError."""
     where = directory(site, root)
     started = [serve for serve in serves if serve.driver is not Driver.SYSTEMD] + list(written)
     texts = {where / name: text for name, text in units.render(site, started).items()}
@@ -177,11 +178,11 @@ def _undo(changes: Changes, run: Run) -> None:
         try:
             run(argv)
         except StokerError:
-            continue  # what went wrong first is what is told
+            continue  # report the first error
 
 
 def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
-    """The file of a unit that its owner wrote under another name than ours; None: it is ours to write."""
+    """The file of a unit that the operator wrote under another name; None: Stoker may write it."""
     if unit.startswith("stoker"):
         return None
     places = [directory(site, root), *(under(root, Path(other)) for other in _OTHERS)]

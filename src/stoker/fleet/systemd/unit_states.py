@@ -83,7 +83,7 @@ STARTS: dict[tuple[ActiveState, bool], UnitAction] = {
 
 @dataclass(frozen=True, slots=True)
 class UnitStatus:
-    """One look at a unit. A state that this version does not know is None."""
+    """The status of a unit at one moment. A state that this version does not know is None."""
 
     load: LoadState | None = None
     active: ActiveState | None = None
@@ -92,7 +92,7 @@ class UnitStatus:
     pid: int = 0
     """Its main process; 0: it has none."""
     code: int | None = None
-    """How the main process ended, negative for a signal; None: it runs, or nobody knows."""
+    """How the main process ended, negative for a signal; None: it runs, or that is unknown."""
     fragment: str = ""
     """Path of the unit's file."""
     needs_reload: bool = False

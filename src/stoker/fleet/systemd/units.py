@@ -1,7 +1,7 @@
-"""The text of every unit. Nothing here reads or writes; no unit holds a secret.
+"""The text of every unit. Nothing here reads or writes files; no unit holds a secret.
 
 The front door is one unit, each serve with `driver = "systemd"` is another, so that either can be restarted alone. Only
-the front door starts at boot: it then starts the serves that were resident, and so nobody loads two models at once.
+the front door starts at boot: it then starts the serves that were resident, so two models never load at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FRONT_DOOR = "stoker.service"
 WATCHDOG = "stoker-watchdog.service"
 TIMER = "stoker-watchdog.timer"
 KEY_VARIABLE = "STOKER_UNIT_KEY"
-"""Stands in a unit's command line where the engine's key is to be; the environment file of each start has the key."""
+"""Stands for the engine's key in a unit's command line; the environment file of each start has the key."""
 _KEY = f"${{{KEY_VARIABLE}}}"
 _SHARED = ("LimitNOFILE=65536", "LimitMEMLOCK=infinity", "UMask=0077")
 _SETTLE = 15
@@ -50,7 +50,7 @@ class InstallSite:
 
     @property
     def secrets_file(self) -> str:
-        """Where whoever wants `env:NAME` secrets puts them."""
+        """Where operators put secrets for `env:NAME`."""
         return str(Path(self.config).with_name("stoker.env"))
 
 
@@ -59,12 +59,12 @@ class Origin(Enum):
 
     OURS = "ours"
     CHANGED = "changed"
-    """We wrote it, and somebody changed it."""
+    """Stoker wrote it, and somebody edited it."""
     FOREIGN = "foreign"
 
 
 def environment_file(state: str | Path, serve: str) -> Path:
-    """What the unit of a serve gets in its environment; written anew before each start."""
+    """The environment file of a serve's unit; rewritten before each start."""
     return Path(state) / "units" / f"{serve}.env"
 
 

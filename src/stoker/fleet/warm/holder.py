@@ -1,14 +1,14 @@
-"""Keeps files in the page cache: `python -m stoker.fleet.warm.holder`, a process of its own.
+"""Keeps files in the page cache: `python -m stoker.fleet.warm.holder`, its own process.
 
-It reads JSON lines, each the whole of what is wanted: `{"hold": ["/a.gguf", ...], "pause": false}`, the most urgent
-file first. A file that the newest line does not name is let go. It writes a JSON line about a file as it gets on
-(`HoldProgress`). It ends when its input does, so it never outlives its owner.
+It reads JSON lines, each the complete list of wanted files: `{"hold": ["/a.gguf", ...], "pause": false}`, the most
+urgent first. A file that the newest line does not name is released. It writes a JSON line about a file as that
+progresses (`HoldProgress`). It ends when its input does, so it never outlives its owner.
 
-A file is read in window by window, at the lowest priority for the CPU and (where the disk's scheduler has any) for the
-disk; nothing is read while it is told to pause, or while memory is short. What is in is locked as far as
-RLIMIT_MEMLOCK goes; for the rest the kernel is told every half minute that it is in use, and what it took all the same
-is read again. Should memory run out in spite of that, this process is the first that the kernel ends, and warm models
-are all that is lost. It takes some 10 MB, and page tables of up to 0.2 % of what is held.
+A file is read window by window, at the lowest priority for the CPU and (if the disk's scheduler has priorities) for the
+disk; nothing is read during a pause, or while memory is short. What was read is locked as far as RLIMIT_MEMLOCK allows;
+the rest is marked as used every half minute, and what the kernel evicted nevertheless is read again. If memory still
+runs out, the kernel kills this process first, and only warm models are lost. It takes about 10 MB, and page tables of
+up to 0.2 % of what it holds.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ import psutil
 from stoker.fleet.warm import pages
 
 WINDOW = 4 * 2**20
-"""Bytes that are read between two looks at the input: how late a pause may be, at the speed of the disk."""
+"""Bytes that are read between two checks of the input: they determine how late a pause takes effect."""
 REFRESH = 30.0
 """Seconds between two rounds over what is held."""
 SPARE = 0.05
 """Share of the machine's memory that must be available beyond what is about to be read."""
 SHORT_OF_MEMORY = 1.0
-"""Seconds until it looks again whether memory is still short."""
+"""Seconds between two checks whether memory is still short."""
 STRIDE = 16 * WINDOW
-"""Bytes after which progress is told and the machine's memory is looked at."""
+"""Bytes after which progress is reported and the machine's memory is checked."""
 _PIECE = 2**20
 
 
@@ -205,7 +205,7 @@ class LineReader:
 
 
 def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
-    """Whether the machine can spare that many bytes. True where it cannot be told."""
+    """Whether the machine can spare that many bytes. True if that is unknown."""
     fields = dict(line.split()[:2] for line in Path(meminfo).read_text("ascii").splitlines())
     if "MemTotal:" not in fields or "MemAvailable:" not in fields:
         return True

@@ -41,7 +41,7 @@ def budget(section: WarmPool) -> int:
 
 
 class WarmKeeper:
-    """Create it on a running loop. `close` ends the holder, and so does our own end, whatever it is."""
+    """Create it on a running loop. `close` ends the holder; it also ends with this process, however that ends."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class WarmKeeper:
     # -- what happens to serves --------------------------------------------------------------------------------------
 
     async def start_kind(self, serve: Serve) -> str:
-        """What a start would find now: `warm` (95 % of its weights in the page cache), `cold`, or `unknown`.
+        """How a start would find the weights now: `warm` (95 % of them in the page cache), `cold`, or `unknown`.
 
-        Ask before the start: the start itself makes it warm. A look in a thread; under a millisecond per 10 GB on Linux
-        6.5 and later.
+        Ask before the start, which itself makes them warm. Runs in a thread; under a millisecond per 10 GB on Linux 6.5
+        and later.
         """
         found = await asyncio.to_thread(_share, serve)
         if found is None:
@@ -94,12 +94,14 @@ class WarmKeeper:
         return self._carry_out(commands)
 
     def foresee(self) -> tuple[str, ...]:
-        """What is foreseen has changed: it is brought in. A look at the disk for each model that is not warm yet."""
+        """The forecast has changed: read the predicted models in. Reads the directory of each model that is not warm
+        yet.
+        """
         return self._carry_out(self._expect()) if self._predict else ()
 
     def on_stopped(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
-        """It is in its slot no more. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if its
-        own name comes back it may not, and has to be stopped.
+        """It has left its slot. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if the
+        result contains its own name, it has to be stopped instead.
         """
         self._hot.discard(serve.name)
         if asleep is not None:
@@ -112,7 +114,7 @@ class WarmKeeper:
         return entry is not None and entry.model.how is WarmKind.ASLEEP
 
     def on_gone(self, name: str) -> tuple[str, ...]:
-        """It ended, and nothing of it is to be kept."""
+        """It ended, and nothing of it is kept."""
         self._hot.discard(name)
         return self._carry_out(self._pool.on_gone(name))
 
@@ -122,7 +124,7 @@ class WarmKeeper:
         self._changed.set()
 
     def reload(self, budget: int, serves: Iterable[Serve], predict: bool) -> tuple[str, ...]:
-        """A new configuration. What it changed goes cold; sleepers among that come back, to be ended."""
+        """Apply a new configuration. Changed models go cold; the result names the sleepers among them, to be ended."""
         fresh = {serve.name: serve for serve in serves}
         stale = [entry.model for name, entry in self._pool.entries.items() if self._serves.get(name) != fresh.get(name)]
         self._serves, self._predict = fresh, predict
@@ -146,7 +148,7 @@ class WarmKeeper:
         )
 
     async def close(self) -> None:
-        """End the holder. On cancel that goes on, and the call returns when it is gone. Twice: nothing."""
+        """End the holder. On cancel that goes on, and the call returns when it is gone. A second call does nothing."""
         self._is_closed = True
         task, self._task = self._task, None
         if task is None:
@@ -189,7 +191,7 @@ class WarmKeeper:
         return WarmStatus(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
-        """The holder is told the whole of what is wanted; sleepers are the caller's."""
+        """Send the holder the complete list of wanted files. Sleepers are ended by the caller."""
         self._changed.set()
         if self._files() and self._task is None and not self._is_closed:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name="warm-holder")
@@ -241,7 +243,7 @@ class WarmKeeper:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C is meant for Stoker
             cwd=os.sep,  # no file system is kept busy by it
         )
 
@@ -265,7 +267,7 @@ class WarmKeeper:
         async for line in holder.stdout:
             progress = msgspec.json.decode(line, type=HoldProgress)
             if progress.path not in self._files():
-                continue  # it was dropped meanwhile
+                continue  # it was dropped in the meantime
             if progress.problem:
                 self._log.warning("%s is not kept warm: %s", progress.path, progress.problem)
             self._progress[progress.path] = progress

@@ -14,7 +14,8 @@ ENOUGH = 0.95
 
 
 def cached_share(path: str) -> float | None:
-    """0 to 1; an empty file is 1. None where the kernel does not tell: files that we neither own nor may write.
+    """From 0 to 1; an empty file is 1. None: the kernel does not report it, for files that this user neither owns nor
+    may write.
 
     About 0.1 ms per GiB with cachestat (Linux 6.5), some milliseconds with mincore. Raises OSError.
     """
@@ -69,7 +70,7 @@ def _is_told(file: int, found: os.stat_result) -> bool:
 
 
 def evict(path: str) -> None:
-    """Ask the kernel to forget it; what is locked, or mapped by somebody, stays. Raises OSError."""
+    """Ask the kernel to evict it; pages that are locked or mapped stay. Raises OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)  # a page that is not written yet is not dropped

@@ -1,13 +1,13 @@
-"""Which models stay warm. Pure: every event is a synchronous call that returns what is to be done.
+"""Which models stay warm. Pure: every event is a synchronous call that returns commands.
 
-One rule decides, in `_settle`. The models that could be warm are put in this order:
+One rule decides, in `_settle`. The candidates are put in this order:
 
- 1. pinned ones, the most recently used first
- 2. predicted ones, the likeliest first
- 3. the others, the most recently used first; one that was predicted but never used comes last
+1. pinned ones, the most recently used first
+2. predicted ones, the likeliest first
+3. the others, the most recently used first; one that was predicted but never used comes last
 
-and taken from the top while they fit the budget; a model that does not fit is passed over, and a smaller one behind it
-may still be taken. Files that several models share count once. What was warm and is not taken is dropped.
+Then they are taken from the top while they fit the budget; one that does not fit is skipped, and a smaller one behind
+it may still be taken. Files that several models share count once. A warm model that is not taken is dropped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Hold it no more. A sleeper that is dropped must be ended."""
+    """Stop holding it. A sleeper that is dropped must be ended."""
 
     serve: str
     how: WarmKind
@@ -114,7 +114,7 @@ class WarmModels:
         return self._settle({model.serve: PoolEntry(model, 0) for model in models if model.serve not in known})
 
     def on_gone(self, serve: str) -> list[Command]:
-        """It is configured no more, or its sleeping engine ended by itself."""
+        """It is no longer configured, or its sleeping engine ended by itself."""
         return self.on_started(serve)
 
     def on_budget(self, budget: int) -> list[Command]:

@@ -18,7 +18,7 @@ from stoker.domain.prediction import Prediction, PredictionReason
 
 LOOK_BACK = 3
 REMEMBERED = 256
-"""Changes of model per slot: the memory of a busy day, and a fraction of a millisecond to look through."""
+"""Changes of model per slot: the history of a busy day, searched in a fraction of a millisecond."""
 LIMIT = 2
 """Models predicted at once."""
 

@@ -1,4 +1,4 @@
-"""What is warm, as it is told."""
+"""What is warm, for `/status`."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ _ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
 def weights_of(serve: Serve) -> dict[str, int]:
     """Path to bytes: a GGUF file with all its parts, or the weights in a model's directory.
 
-    Empty where that cannot be told: a hub's id, a model that lies elsewhere, a part that is missing. Blocks for as
-    long as the disk takes to look files up.
+    Empty if that is unknown: a hub's id, a model elsewhere, a missing part. Blocks while it reads the directory.
     """
     if not os.path.isabs(serve.model):
         return {}

@@ -10,7 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking, fetch
 from stoker.request.translate.translate import PATHS
 
@@ -44,9 +44,9 @@ def target_at(url: str, model: str, key: str | None = None) -> Target:
         url = f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url} is no address: write it as http://HOST:PORT/v1")
+        raise ValueError(f"{url} is not an address: write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise ValueError("a key does not belong into the address: name its variable with --key-env")
+        raise ValueError("an address must not contain a key: name the key's variable with --key-env")
     tls = parts.scheme == "https"
     path = parts.path.rstrip("/").removesuffix("/v1")
     return Target(parts.hostname, parts.port or (443 if tls else 80), path, model, key, tls)
@@ -54,17 +54,17 @@ def target_at(url: str, model: str, key: str | None = None) -> Target:
 
 async def list_models(target: Target) -> list[ListedModel]:
     """What it lists. Raises UpstreamError: it is not there, or does not answer so."""
-    pool = Pool()
+    pool = ConnectionPool()
     try:
         status, body = await fetch(pool, target, b"GET", "/v1/models")
     finally:
         pool.close()
     if status in (401, 403):
-        raise UpstreamError("it wants a key: name the variable that holds it with --key-env", code="unauthorized")
+        raise UpstreamError("it requires a key: name its variable with --key-env", code="unauthorized")
     try:
         return [ListedModel(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
     except (msgspec.DecodeError, LookupError, TypeError):
-        raise UpstreamError(f"/v1/models answered {status} and no list of models", code="no_models") from None
+        raise UpstreamError(f"/v1/models answered {status} without a list of models", code="no_models") from None
 
 
 class PromptCounter:
@@ -76,7 +76,7 @@ class PromptCounter:
 
     def __init__(self, server: MeasuredEndpoint) -> None:
         self._server = server
-        self._pool = Pool()
+        self._pool = ConnectionPool()
         self._way = 1
         self.how = "not counted"
 
@@ -103,7 +103,7 @@ class PromptCounter:
             self._way = 3
         found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
         if found is None:
-            raise UpstreamError(f"'{target.served_name}' does not tell how many tokens a prompt has", code="no_usage")
+            raise UpstreamError(f"'{target.served_name}' does not report how many tokens a prompt has", code="no_usage")
         self.how = "usage of an answer"
         return found
 

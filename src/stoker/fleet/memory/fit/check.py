@@ -174,7 +174,7 @@ def _main(need: Need, main: HostMemory) -> FitRow:
 
 
 def _share_problems(device: Device, fraction: float | None) -> list[str]:
-    """An engine that is told to take a share of a device refuses to start when less is free."""
+    """An engine with a configured share of a device refuses to start when less is free."""
     if fraction is None or device.total is None or device.free is None or fraction * device.total <= device.free:
         return []
     largest = int(device.free / device.total * 100) / 100

@@ -37,7 +37,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class RuleSubject:
-    """What rules look at. None: unknown, and fulfils no condition."""
+    """What rules can match. None: unknown, and matches no condition."""
 
     vendor: str
     arch: str | None
@@ -78,7 +78,7 @@ def remarks(about: RuleSubject) -> list[Remark]:
 
 
 def suits(about: RuleSubject) -> str | None:
-    """What to look for on such a device; None: no rule says."""
+    """Recommended precisions for such a device; None: no rule."""
     return next((entry["says"] for entry in table()["suits"] if holds(entry["when"], about)), None)
 
 

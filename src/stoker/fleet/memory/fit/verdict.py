@@ -8,7 +8,7 @@ from enum import StrEnum
 from stoker.fleet.memory.ledger import AIM
 
 TIGHT = 0.90
-"""Share of the whole from which on a fit is tight: what is aimed at lies between this and AIM."""
+"""Share of the memory from which on a fit counts as tight."""
 
 
 class FitAnswer(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stoker.domain.prompt import Call
+from stoker.domain.prompt import ToolCall
 from stoker.measure.json_schema import schema_violation
 from stoker.measure.preflight import text_damage, wire_flaws
 from stoker.measure.preflight.check import (
@@ -55,7 +55,7 @@ def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1
     return "", ""
 
 
-def parsed(call: Call) -> Any:
+def parsed(call: ToolCall) -> Any:
     """None: no JSON."""
     try:
         return json.loads(call.arguments)
@@ -222,7 +222,7 @@ async def _round_trip(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 async def _told_in_messages(ctx: CheckContext, tool: OfferedTool, asked: str, city: str, told: str) -> ModelReply:
     if ctx.messages is None:
-        raise ValueError("needs the other dialect")
+        raise ValueError("the serve does not speak the Messages API")
     use = {"type": "tool_use", "id": "toolu_a1b2c3", "name": tool.name, "input": {"city": city}}
     result = {"type": "tool_result", "tool_use_id": "toolu_a1b2c3", "content": told}
     turns = [user_turn(asked), {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
