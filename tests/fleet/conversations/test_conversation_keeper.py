@@ -547,7 +547,7 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
         bench.started()
         stay = bench.begin()
         assert isinstance(stay, SequenceUse)
-        stay.end(None)
+        stay.release(None)
         run = bench.keeper._runs["fast"]
         assert isinstance(run, EngineRun)
         assert run.sequences.on_stop() == []
