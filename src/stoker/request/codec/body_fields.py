@@ -137,7 +137,7 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
-                text = f"'{name}' stands {count} times in the request body"
+                text = f"'{name}' appears {count} times in the request body: send it once"
                 raise ClientError(text, code="duplicate_field", param=name)  # 5
     elif b'"model"' in known:
         top.model_at = body.index(b'"model"')
@@ -290,7 +290,7 @@ def _check_utf8(body: bytes) -> None:
 
 
 def _too_deep() -> ClientError:
-    return ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")
+    return ClientError(f"the request body is nested more than {MAX_DEPTH} levels deep", code="too_deep")
 
 
 def _kind(value: object) -> str:

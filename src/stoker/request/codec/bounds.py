@@ -57,7 +57,7 @@ def structure(body: bytes, most: int) -> Structure:
         values += outside.count(b",") + found.count(b"{") + found.count(b"[")
         brackets += found
         if values > most:
-            text = f"the request body holds more than {most} values (front_door.max_values)"
+            text = f"the request body has more than {most} values (front_door.max_values)"
             raise ClientError(text, code="too_many_values", status=413)
     return Structure(values, bytes(brackets))
 
@@ -73,7 +73,7 @@ def check_lists(lists: Iterable[tuple[str, msgspec.Raw]], bounds: Bounds) -> Non
         count = _length(raw, most)
         if count > most:
             key, code = ("max_tools", "too_many_tools") if name in TOOLS else ("max_messages", "too_many_messages")
-            text = f"'{name}' holds {count} entries, and at most {most} are taken (front_door.{key})"
+            text = f"'{name}' has {count} entries; the limit is {most} (front_door.{key})"
             raise ClientError(text, code=code, status=413, param=name)
 
 
