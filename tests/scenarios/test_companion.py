@@ -121,7 +121,7 @@ def test_it_outlives_a_restart_and_another_model_under_the_same_name_is_off(tmp_
         printed = len(plane.said())
         plane.start()
         assert "the classifier's serve" not in plane.said()[printed:], "nobody has to do anything"
-        assert classifier(plane)["why"] == "it is not loaded, or was not looked at yet"
+        assert classifier(plane)["why"] == "it is not loaded, or not identified yet"
         assert asked(plane)["notes"][0] == "model_not_loaded"
         assert plane.serve("teller")["state"] == "stopped", "nothing is loaded for this"
         assert plane.admin("switch", serve="teller")[0] == 200
