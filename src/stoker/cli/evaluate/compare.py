@@ -171,7 +171,7 @@ def _side(
         raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
-            f"{name} : the last results, which may be of an older version; without --stored it is is measured now"
+            f"{name}: the last results, which may be of an older version; without --stored it is measured anew"
         )
     graded = [one for one in graded_in(asked) if one.task_class in classes]
     speed = _speed(timed[0]) if timed else {}
@@ -184,15 +184,9 @@ def _side(
     )  # fmt: skip
 
 
-<<<<<<< HEAD
-def _kept(installation: Installation, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
+def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
     """The newest first: of the model as it runs, or, if nothing is to run, of whatever was measured last."""
     from stoker.cli.evaluate.whole_suites import earlier_runs
-=======
-def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
-    """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
-    from stoker.measure.gate import judgement
->>>>>>> main
     from stoker.store.results import Results
 
     if known is not None:
@@ -219,9 +213,7 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
     missing = [one for one in fixtures if one.task_class not in whole]
     if not missing:
         return kept
-    terminal.note(
-        f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is is measured now"
-    )
+    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
 
@@ -235,7 +227,7 @@ def _timed(known: RunningServe, quiet: bool) -> Run:
     ways = targets.target_of(known)
     wanted = presets.BenchmarkOptions(concurrency=(1, 4), quick=True, requests=10)
     plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
-    terminal.note(f"{known.serve.name}: speed is is measured now")
+    terminal.note(f"{known.serve.name}: speed is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
     save_run(run, known.state)

@@ -11,7 +11,7 @@ from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
     from stoker.measure.suites.fixture import Fixture
     from stoker.measure.suites.grading import GradedFixture
 
@@ -39,46 +39,24 @@ def fixtures_for(
     return chosen
 
 
-<<<<<<< HEAD
-def earlier_runs(known: RunningServe, kind: Kind) -> list[Run]:
+def earlier_runs(known: RunningServe, kind: RunKind) -> list[Run]:
     """Results of this serve as it runs now, the newest first, interrupted ones too."""
-=======
-def earlier_runs(known: RunningServe) -> list[Run]:
-    """Suites that this serve answered as it is now, the newest first, also those that were broken off."""
-    from stoker.domain.run import RunKind
->>>>>>> main
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
     store, now = Results(known.state), known.subject.fingerprint
     store.sync()
-<<<<<<< HEAD
     entries = store.select(kind, known.serve.name, limit=KEPT)
     runs = (store.load(one.id) for one in entries if judgement.may_match(kind, one.identity, one.execution, now))
     return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, now)]
-=======
-    entries = store.select(RunKind.BOOTSTRAP, known.serve.name, limit=KEPT)
-    runs = (store.load(one.id) for one in entries
-            if judgement.may_match(RunKind.BOOTSTRAP, one.identity, one.execution, mark))  # fmt: skip
-    return [run for run in runs if judgement.matches(RunKind.BOOTSTRAP, run.subject.fingerprint, mark)]
->>>>>>> main
 
 
 def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool) -> Run:
     """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept."""
     from stoker.cli.evaluate.fixture_run import grade_with_progress
     from stoker.cli.evaluate.save_run import build_run, save_run
-<<<<<<< HEAD
-    from stoker.domain.run import Kind, Outcome
-    from stoker.measure.suites import whole_suites
-=======
     from stoker.domain.run import Outcome, RunKind
-    from stoker.measure.requests.client import ModelClient
-    from stoker.measure.statistics import stats
-    from stoker.measure.suites import grading, whole_suites
-    from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import TimeLeft
->>>>>>> main
+    from stoker.measure.suites import whole_suites
 
     graded: list[GradedFixture] = []
     began = time.time()
