@@ -78,7 +78,7 @@ def default_of(node: dict[str, Any]) -> str:
 
 
 def gates(_: str) -> str:
-    rows = ["| gate | proves | cannot see |", "|---|---|---|"]
+    rows = ["| check | proves | cannot see |", "|---|---|---|"]
     return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in CHECKS)])
 
 

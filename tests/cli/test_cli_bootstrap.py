@@ -35,17 +35,17 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
     [
         (
             UngradedFixtures("reasoning", 0, 3, TOO_LONG, "reasoning-001"), 2048,
-            "reasoning is not measured: 3 questions do not fit its context of 2048 tokens with the answers that they "
-            "ask for: give serve 'spark' a larger `context`, then `stoker eval bootstrap small --class reasoning`",
+            "reasoning is not measured: 3 questions and their answers do not fit its context of 2048 tokens: "
+            "give serve 'spark' a larger `context`, then run `stoker eval bootstrap small --class reasoning`",
         ),
         (
             UngradedFixtures("chat", 4, 3, TOO_LONG, "chat-4"), None,
-            "chat is undecided: 3 questions do not fit its context with the answers that they ask for: give serve "
-            "'spark' a larger `context`, then `stoker eval bootstrap small --class chat`",
+            "chat is undecided: 3 questions and their answers do not fit its context: give serve "
+            "'spark' a larger `context`, then run `stoker eval bootstrap small --class chat`",
         ),
         (
             UngradedFixtures("review", 0, 3, "http_500", "review-0"), 2048,
-            "review is not measured: 3 questions gave no sample, the first review-0: http_500: look at that, then "
+            "review is not measured: 3 questions gave no sample, the first review-0: http_500: fix that, then run "
             "`stoker eval bootstrap small --class review`",
         ),
         (

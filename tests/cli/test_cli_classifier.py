@@ -52,7 +52,7 @@ def configured(config: Path, stoker: FakeStoker) -> Callable[[str], FakeStoker]:
         ("", (), "no [router.classifier] is configured: stoker eval classifier SERVE"),
         (TIER, (), "no [router.classifier] is configured"),
         (TIER, ("fats",), "did you mean 'fast'?"),
-        (CLOUD + TELLER.format("far"), (), "'far' is a cloud, which costs: stoker eval classifier far"),
+        (CLOUD + TELLER.format("far"), (), "'far' is a cloud, and asking it costs money: name it, stoker eval"),
     ],
 )
 def test_who_is_measured_has_to_be_said(
@@ -101,7 +101,7 @@ def test_one_that_wins_is_on_with_both_tables(
                           "hard negatives taken for high-risk"}  # fmt: skip
     built_in, beside, alone = map(int, names["cost of mistakes"])
     assert built_in > beside >= alone == 0
-    assert lines[-1] == "on: it is asked where the built-in classifier is less sure than 1"
+    assert lines[-1] == "on: it is asked if the built-in classifier is less sure than 1"
     assert [asked for asked, _ in stoker.posts()] == ["POST /admin/switch", "POST /admin/reload"]
 
 
@@ -138,7 +138,7 @@ def test_one_that_is_not_configured_is_measured_and_not_on(
     configured(TIER)
     heard()
     assert run(["eval", "classifier", "gpt-x"]) == 0
-    assert '[router.classifier] with serve = "fast" turns it on' in capsys.readouterr().out
+    assert 'it may be used: set serve = "fast" in [router.classifier]' in capsys.readouterr().out
     assert run(["eval", "classifier", "fast", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["on"] is False
 
@@ -199,5 +199,5 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:
-    with pytest.raises(RequestRefused, match="nothing measured of it would count"):
+    with pytest.raises(RequestRefused, match="a measurement would not count"):
         classifier._ask_all(known(Fingerprint()), tmp_path / "x.jsonl", fresh=False, quiet=True)

@@ -56,7 +56,7 @@ def test_a_front_door_with_keys_wants_one(
     ("words", "why"),
     [
         (("canary", "fast", "--record", "--baseline", "x"), "give one of them"),
-        (("soak", "fast", "--for", "0s"), "longer than nothing"),
+        (("soak", "fast", "--for", "0s"), "must be above 0"),
         (("soak", "fast", "--every", "often"), "--every often"),
         (("context", "slow", "--from", "4096", "--to", "512"), "--from 4096 is more than --to 512"),
         (("context", "fast"), "stoker serves down fast"),

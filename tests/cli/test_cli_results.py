@@ -93,7 +93,7 @@ def test_two_are_compared_and_what_differs_is_named(kept: list[Run], capsys: pyt
     row = next(one for one in json.loads(capsys.readouterr().out)["rows"] if one["name"] == "rate")
     assert (row["difference"], row["is_apart"]) == (10.0, True)
     assert run(["results", "compare", "0003", "0001"]) == 2
-    assert "name two of one kind" in capsys.readouterr().err
+    assert "name two results of the same kind" in capsys.readouterr().err
 
 
 def complete(incomplete: str, **params: str) -> list[str]:
@@ -125,7 +125,7 @@ def test_a_full_disk_loses_nothing_that_was_measured(
         save_run(made(1), config.parent / "state")
     assert caught.value.code == "not_kept"
     first, printed_text = capsys.readouterr().err.split("\n", 1)
-    assert "cannot be kept" in first
+    assert "could not be saved" in first
     printed = msgspec.json.decode(printed_text, type=Run)
     assert printed.id == made(1).id
     assert not list((config.parent / "state" / "results").glob("*"))

@@ -119,11 +119,11 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("slow",), "what is to vary?"),
+        (("slow",), "--vary is required"),
         (("slow", "--vary", "parallel=4", "--goal", "speed"), "there are throughput, ttft, decode, context"),
         (("slow", "--resume", "nothing"), "no result of that name"),
         (("slow", "--resume", "x", "--vary", "parallel=4"), "leave --vary out"),
-        (("odd", "--vary", "colour=1"), "no key 'colour'"),
+        (("odd", "--vary", "colour=1"), "unknown key 'colour'"),
     ],
 )
 def test_what_cannot_be_is_said(

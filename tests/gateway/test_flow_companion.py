@@ -26,7 +26,6 @@ from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.swapping.residency import Residency
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
@@ -56,7 +55,7 @@ class House:
             return task if declared is None else Task(declared, Source.DECLARED)
 
         tiers = (Tier("cheap", "small", classes=("*",)),)
-        sees = Residency(stage.conductor.scheduler.seats)
+        sees = stage.conductor.residency
         router = {"high_risk": (), "breaker": BreakerLimits(2), **router}
         configured = RouterSettings(tiers, classifier=settings, **router)
         self.evidence = Evidence({})

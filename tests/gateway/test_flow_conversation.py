@@ -12,7 +12,6 @@ from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Row, Tier, Verdict
-from stoker.fleet.swapping.residency import Residency
 from stoker.routing.classifier import classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -32,7 +31,7 @@ def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **r
     """One local tier, measured to be good enough at some classes, and perhaps a cloud."""
     tiers = (Tier("local", "small"), *((Tier("trusted", "large", cloud=True),) if cloud else ()))
     rows = {("local", name): Row("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
-    sees = Residency(stage.conductor.scheduler.seats)
+    sees = stage.conductor.residency
     evidence = Evidence(rows)
     made = TierRouter(RouterSettings(tiers, **router), stage.serves, evidence, sees, LoopClock().now, classify)
     evidence.on_identified("small", Fingerprint("i", "e"))

@@ -13,7 +13,6 @@ from tests.gateway.test_flow_routing import LARGE, SMALL, classify, piece, seale
 from stoker.domain.decision import Decision
 from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.fleet.swapping.residency import Residency
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.testing.client import RawReply
@@ -39,7 +38,7 @@ def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: flo
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=verify),
     )
     router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
-    sees = Residency(stage.conductor.scheduler.seats)
+    sees = stage.conductor.residency
     made = TierRouter(router, stage.serves, Evidence({}), sees, now or LoopClock().now, classify)
     stage.route(made)
     return made

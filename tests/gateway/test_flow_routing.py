@@ -19,7 +19,6 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
 from stoker.domain.task import Outline, Source, Task
 from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
-from stoker.fleet.swapping.residency import Residency
 from stoker.request.lease.state import Phase
 from stoker.routing.classes import Classify
 from stoker.routing.evidence import Evidence
@@ -48,7 +47,7 @@ def route(
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=Verify.OFF),
     )
     router = {"breaker": BreakerLimits(failures=2, window=30.0, cool_down=60.0), **router}
-    sees = Residency(stage.conductor.scheduler.seats)
+    sees = stage.conductor.residency
     settings = RouterSettings(tiers, **router)
     made = TierRouter(settings, stage.serves, Evidence(rows or {}), sees, LoopClock().now, classify)
     stage.route(made)

@@ -20,7 +20,6 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
-from stoker.fleet.swapping.residency import Residency
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
 from stoker.request.translate.neutral.thinking import Signer
@@ -51,7 +50,7 @@ class House:
         )
         router = settings.pop("router", {})
         settings = {"rate": 1.0, "judge": "dear", **settings}
-        sees = Residency(stage.conductor.scheduler.seats)
+        sees = stage.conductor.residency
         configured = RouterSettings(tiers, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router)
         self.evidence = Evidence({})
         self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now)

@@ -60,10 +60,10 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
     ("now", "same_execution", "why"),
     [
         (reply("it", "is", "42"), True, None),
-        (reply("it", "is", "43", right=False), True, "differs after 2 of 3 words; it is wrong, too"),
+        (reply("it", "is", "43", right=False), True, "differs after 2 of 3 words; it is also wrong"),
         (reply("42", right=True), True, "differs after 0 of 3 words"),
         (reply("42", right=True), False, None),
-        (reply("it", "is", "41", right=False), False, "differs after 2 of 3 words; it is wrong, too"),
+        (reply("it", "is", "41", right=False), False, "differs after 2 of 3 words; it is also wrong"),
         (reply("it", "is", "well"), False, None),
         (reply("what", "is"), False, "differs after 0"),
         (reply("it", "is", "42", prompt=6), True, "the prompt is 6 tokens, it was 5"),
@@ -219,7 +219,7 @@ def test_given_a_baseline_of_another_fingerprint_then_the_comparison_is_refused(
     assert not canary.require_comparable(kept, unknown, "d", unknown_ok=True)  # its version is unknown, too
     with pytest.raises(BaselineRefused, match="other questions"):
         canary.require_comparable(kept, Fingerprint(parts=IDENTITY), "e")
-    with pytest.raises(BaselineRefused, match="no baseline"):
+    with pytest.raises(BaselineRefused, match="not a canary baseline"):
         canary.require_comparable(baseline(IDENTITY, b"[]"), Fingerprint(parts=IDENTITY), "d")
 
 

@@ -63,9 +63,9 @@ def tasks(*names: str, sure: float = 0.5) -> list[Task]:
     ("built_in", "other", "why"),
     [
         (("chat", *RIGHT[1:]), RIGHT, ""),
-        (RIGHT, RIGHT, "its mistakes cost 0, and without it they cost 0"),
-        (("chat", "chat", *RIGHT[2:]), (*RIGHT[:4], "chat"), "it finds 0 of 1 multi-file-refactor, and without it 1 "),
-        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it takes 1 hard negatives for high-risk, and "),
+        (RIGHT, RIGHT, "its mistakes cost 0; without it they cost 0"),
+        (("chat", "chat", *RIGHT[2:]), (*RIGHT[:4], "chat"), "it finds 0 of 1 multi-file-refactor; without it 1 "),
+        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it takes 1 hard negatives for high-risk; "),
         (("chat", *RIGHT[1:]), (*RIGHT[:3], "planning", *RIGHT[4:]), ""),
     ],
 )
@@ -98,7 +98,7 @@ def test_an_answer_that_came_too_late_or_was_none_leaves_what_was_learned() -> N
     ours = tasks("chat", *RIGHT[1:])
     late = prove(answers(RIGHT, seconds=2.0), ALWAYS, HIGH_RISK, ROWS, ours)
     assert (late.late, late.unclear, late.together.cost) == (5, 0, 10)
-    assert late.rejection == "its mistakes cost 10, and without it they cost 10"
+    assert late.rejection == "its mistakes cost 10; without it they cost 10"
     none = prove(answers([""] * 5), ALWAYS, HIGH_RISK, ROWS, ours)
     assert (none.late, none.unclear, none.together.cost) == (0, 5, 10)
     assert (

@@ -116,7 +116,7 @@ def test_a_serve_that_is_slower_by_a_second_and_a_half_fails_the_documented_gate
 def test_too_few_requests_decide_nothing_and_are_measured_again(n: int, text: str) -> None:
     few = benchmark(("c1", {"requests_ok": n, "ttft_p50": 1.0, "ttft_p95": 1.0, "ttft_max": 1.0}))
     (found,) = judge_gate(gate(text), [few])
-    assert (found.outcome, f"{n} requests were answered, and it takes {n + 1}" in found.seen) == (UNDECIDED, True)
+    assert (found.outcome, f"{n} requests were answered, {n + 1} are needed" in found.seen) == (UNDECIDED, True)
     assert missing_kinds(gate(text), [few]) == [Kind.BENCHMARK]
 
 
@@ -162,7 +162,7 @@ def test_a_suite_that_was_ended_as_soon_as_it_looked_good_is_gone_on_with() -> N
 def test_a_rate_says_how_many_samples_it_takes_where_it_has_too_few() -> None:
     measured = run(Kind.PREFLIGHT, numbers={"tools.passed": 24, "tools.n": 24})
     (found,) = judge_gate(gate("tools.lower >= 0.95"), [measured])
-    assert (found.outcome, "even all right, it takes 73 samples" in found.seen) == (UNDECIDED, True)
+    assert (found.outcome, "even if all pass, 73 samples are needed" in found.seen) == (UNDECIDED, True)
 
 
 def test_what_cannot_be_known_of_a_serve_may_be_set_aside_and_is_named() -> None:

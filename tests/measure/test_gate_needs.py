@@ -61,7 +61,7 @@ def test_the_gate_runs_each_step_that_is_named_with_the_most_that_any_condition_
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("ttft_p90 < 2s", "no figure `ttft_p90`; it has p50, p95 (60 requests), p99 (300) and max"),
+        ("ttft_p90 < 2s", "no figure `ttft_p90`; known figures: p50, p95 (60 requests), p99 (300) and max"),
         ("c4.speed > 2", "no figure `speed`"),
         ("c0.ttft_p50 < 1s", "1 to 256 clients"),
         ("c1000.ttft_p50 < 1s", "1 to 256 clients"),

@@ -79,7 +79,7 @@ def test_each_candidate_is_an_engine_of_its_own_and_a_request_near_the_limit_pro
 
 def test_too_few_at_once_is_not_enough() -> None:
     trials, started, stopped = searched(512, 512, 5, most=4096)
-    assert trials[0].outcome == "room for 4 requests of this length, 5 wanted"
+    assert trials[0].outcome == "room for 4 requests of this length, 5 required"
     assert [trial.context for trial in trials] == [512, 256]
     assert started == stopped == 2
     assert context_search.numbers(trials) == {"context": None}
@@ -102,4 +102,4 @@ def test_a_limit_that_the_engine_lowered_is_said() -> None:
         return StartedEngine(Target("127.0.0.1", 1, "", "x"), EngineReport(props), "", stop)
 
     trial = asyncio.run(context_search.try_context(4096, 1, start))
-    assert trial.outcome == "the engine took 2048 tokens for its limit instead"
+    assert trial.outcome == "the engine set its limit to 2048 tokens instead"

@@ -52,7 +52,7 @@ def test_speed_is_said_as_a_factor_unless_it_is_about_the_same(rates: tuple[floa
 def test_without_a_pace_the_first_token_tells_and_without_both_it_is_said() -> None:
     assert compare_models(side("A", ttft_p50=10.0), side("B", ttft_p50=30.0)).verdict.endswith("3.0 times slower")
     assert compare_models(side("A"), side("B")).verdict == (
-        "B is not compared by class: no class was measured of both; their speeds were not measured"
+        "B is not compared by class: no class was measured for both; their speeds were not measured"
     )
 
 

@@ -67,8 +67,8 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
         (Script(), "json-schema", "grammar"),
         (Script(), "echo", "weights"),
         (Script(), "stop", "stop strings"),
-        (Script(error_status=500), "echo", "refused or broke off"),
-        (Script(die_after=3), "frames", "refused or broke off"),
+        (Script(error_status=500), "echo", "refused or interrupted"),
+        (Script(die_after=3), "frames", "refused or interrupted"),
     ],
 )
 def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, gate: str, cause: str) -> None:

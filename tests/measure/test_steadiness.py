@@ -58,7 +58,7 @@ def test_one_odd_answer_is_asked_again_and_decides_nothing_but_is_told() -> None
     """Behaviour 55."""
     found = looked(["x", "y"], ["x", "odd", "y", "y", "odd"])[1]
     assert (found.outcome, found.numbers) == (Outcome.PASSED, {"differing": 2, "n": 1 + REPEATS})
-    assert "question 2 was answered otherwise, and 1 of 3 repeats too" in found.seen
+    assert "question 2 was answered differently, also in 1 of 3 repeats" in found.seen
 
 
 @pytest.mark.parametrize("repeats", [["odd", "odd", "y"], ["odd", "odd", "odd"], ["!broke_off", "y", "!broke_off"]])
@@ -70,7 +70,7 @@ def test_most_of_the_repeats_decide(repeats: list[str]) -> None:
 
 def test_one_that_does_not_answer_its_first_look_has_failed() -> None:
     (found,) = looked(["x", "!http_500"])
-    assert (found.outcome, found.seen) == (Outcome.FAILED, "no answer at its first look: http_500")
+    assert (found.outcome, found.seen) == (Outcome.FAILED, "no answer to the first questions: http_500")
 
 
 @pytest.mark.parametrize(

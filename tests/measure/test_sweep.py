@@ -29,17 +29,17 @@ def test_the_variants_are_the_cross_product_of_all_values_in_their_order() -> No
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([], "what is to vary?"),
+        ([], "--vary is required"),
         (["parallel"], "write KEY=VALUE"),
         (["parallel="], "write KEY=VALUE"),
-        (["colour=red"], "there is no key 'colour' to vary; there are context, parallel"),
-        (["parallel=four"], "'four' is no value"),
-        (["parallel=0"], "'0' is no value"),
-        (["graphs=yes"], "'yes' is no value"),
-        (["extra_args='--a"], "no value for it"),
+        (["colour=red"], "unknown key 'colour'; known keys: context, parallel"),
+        (["parallel=four"], "'four' is not a valid"),
+        (["parallel=0"], "'0' is not a valid"),
+        (["graphs=yes"], "'yes' is not a valid"),
+        (["extra_args='--a"], "not a valid value"),
         (["parallel=1", "parallel=2"], "given twice"),
         (["parallel=" + ",".join(map(str, range(1, 14))), "context=" + ",".join(map(str, range(1, 6)))],
-         "these are 65 variants (13 x 5), and a sweep runs at most 64"),
+         "these are 65 variants (13 x 5); a sweep runs at most 64"),
     ],
 )  # fmt: skip
 def test_what_cannot_vary_so_is_refused_with_what_is_expected(given: list[str], why: str) -> None:

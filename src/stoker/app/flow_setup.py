@@ -18,7 +18,6 @@ from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
-from stoker.fleet.swapping.residency import Residency
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
@@ -94,8 +93,8 @@ class FlowSetup:
         """The router, by this configuration. Running serves that it did not know are identified."""
         collector, known = self._quality.collector, self._router
         if known is None:
-            fleet = Residency(self._fleet.conductor.scheduler.seats)
-            made = TierRouter(router, settings.serves, self._quality.evidence, fleet, SystemClock.now)
+            residency = self._fleet.conductor.residency
+            made = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
             classifier()  # read now, and not with the first request
             self._router = made
             collector.begin(made)

@@ -134,7 +134,7 @@ class Observer:
 
     def _announce_failure(self, serve: str, error: str) -> None:
         """Once, and only of serves that nobody asked for: for the others a request or an operator has the error."""
-        seat = self._fleet.conductor.scheduler.seats.get(serve)
-        if seat is not None and seat.serve.keep_loaded and serve not in self._announced_failures:
+        known = self._fleet.conductor.residency.serve(serve)
+        if known is not None and known.keep_loaded and serve not in self._announced_failures:
             self._announced_failures.add(serve)
             self._announce(f"{serve} did not start: {error}")

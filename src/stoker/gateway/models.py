@@ -7,7 +7,6 @@ from typing import Any
 
 from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.state import Phase
 
 
 class ModelList:
@@ -17,15 +16,13 @@ class ModelList:
 
     def is_up(self, serve: Serve) -> bool:
         """Whether a serve can answer at once."""
-        seat = self._conductor.scheduler.seats.get(serve.name)
-        return seat is not None and seat.phase is Phase.READY
+        return self._conductor.residency.is_loaded(serve.name)
 
     def serve(self, name: str, serve: Serve) -> dict[str, Any]:
         """The entry of a name of a serve."""
-        seat = self._conductor.scheduler.seats.get(serve.name)
         about = {
             "serve": serve.name,
-            "state": seat.phase.value if seat is not None else "stopped",
+            "state": self._conductor.residency.phase(serve.name),
             "dialects": sorted(serve.dialects),
             "modalities": list(serve.modalities),
         }

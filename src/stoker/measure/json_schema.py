@@ -21,9 +21,9 @@ def schema_violation(value: Any, schema: Mapping[str, Any], at: str = "it") -> s
     """Where and how it does not fit; empty: it fits."""
     if "anyOf" in schema:
         found = [schema_violation(value, one, at) for one in schema["anyOf"]]
-        return "" if "" in found else f"{at} fits none of anyOf"
+        return "" if "" in found else f"{at} matches none of anyOf"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{at} is {json.dumps(value)[:40]}, none of the enum"
+        return f"{at} is {json.dumps(value)[:40]}, which is not in the enum"
     kind = schema.get("type")
     if kind is not None:
         is_bool = isinstance(value, bool)
@@ -37,7 +37,7 @@ def schema_violation(value: Any, schema: Mapping[str, Any], at: str = "it") -> s
         return f"{at} is longer than {schema['maxLength']}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        return f"{at} is {value}, out of bounds"
+        return f"{at} is {value}, which is out of bounds"
     return ""
 
 

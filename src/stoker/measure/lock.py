@@ -25,7 +25,7 @@ def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        text = f"{path} cannot be opened ({error.strerror}): see who owns it"
+        text = f"{path} cannot be opened ({error.strerror}): check its owner"
         raise StokerError(text, code="state_unusable") from error
     try:
         try:
@@ -46,7 +46,7 @@ def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
 def _taken(place: str, content: bytes) -> StokerError:
     pid, what, since = [*content.decode("utf-8", "replace").split("\n"), "", "", ""][:3]
     if pid.isdigit():
-        holder = f"by {what} (process {pid}, since {since}): wait for its end, or end it with `kill {pid}`"
+        holder = f"by {what} (process {pid}, since {since}): wait for it, or stop it with `kill {pid}`"
     else:
-        holder = "by a measurement that begins or ends at this moment: try again"
-    return StokerError(f"'{place}' is being measured already, {holder}", code="measuring", status=409)
+        holder = "by a measurement that is just starting or ending: try again"
+    return StokerError(f"'{place}' is already being measured {holder}", code="measuring", status=409)

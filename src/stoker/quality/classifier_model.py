@@ -58,12 +58,12 @@ class ClassifierModel:
         self._now = now
         self._router: TierRouter | None = None
         self._settings: ClassifierModelSettings | None = None
-        self._kept = proofs.ClassifierAnswers()
-        self._lost = ""
+        self._measured = proofs.ClassifierAnswers()
+        self._rejection = ""
         """Why it must stay off, whatever runs."""
-        self._was_weighed = False
+        self._is_fully_measured = False
         """It answered the whole test set, so measuring it again would say nothing new."""
-        self._of: tuple[proofs.ClassifierAnswers, ClassifierModelSettings, tuple[str, ...]] | None = None
+        self._proved_with: tuple[proofs.ClassifierAnswers, ClassifierModelSettings, tuple[str, ...]] | None = None
         """What the two above were computed from."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
@@ -78,18 +78,21 @@ class ClassifierModel:
         limits = router.settings.breaker
         if (settings, limits) != (self._settings, self._limits):
             self._limits, self._breaker = limits, Breaker(limits.failures, limits.window, limits.cool_down)
-        kept, high_risk = proofs.load_answers(proofs.path_of(self._state, settings.serve)), router.settings.high_risk
-        self._settings, self._kept = settings, kept
-        if kept.header is None:
-            self._lost, self._was_weighed, self._of = "it was not measured", False, None
-        elif (kept, settings, high_risk) != self._of:  # weighing takes as long as many requests
-            proof = proofs.prove(kept.answers, settings, high_risk)
-            self._lost, self._was_weighed, self._of = (
+        measured, high_risk = (
+            proofs.load_answers(proofs.path_of(self._state, settings.serve)),
+            router.settings.high_risk,
+        )
+        self._settings, self._measured = settings, measured
+        if measured.header is None:
+            self._rejection, self._is_fully_measured, self._proved_with = "it was not measured", False, None
+        elif (measured, settings, high_risk) != self._proved_with:  # weighing takes as long as many requests
+            proof = proofs.prove(measured.answers, settings, high_risk)
+            self._rejection, self._is_fully_measured, self._proved_with = (
                 proof.rejection,
                 proof.asked == proof.total,
-                (kept, settings, high_risk),
+                (measured, settings, high_risk),
             )
-        return not self._lost
+        return not self._rejection
 
     @property
     def why(self) -> str:
@@ -97,7 +100,7 @@ class ClassifierModel:
         router, settings = self._router, self._settings
         if router is None or settings is None:
             return ""
-        return self._lost or self._difference(router, settings)
+        return self._rejection or self._difference(router, settings)
 
     @property
     def problem(self) -> str:
@@ -105,10 +108,10 @@ class ClassifierModel:
         why, settings = self.why, self._settings
         if settings is None or not why or why == _NOT_LOADED:
             return ""
-        helps = f"`stoker eval classifier {settings.serve}`"
-        if why == self._lost and self._was_weighed:
-            helps = "try another model, or take [router.classifier] out"
-        return f"the classifier's serve '{settings.serve}' is off: {why}; {helps}"
+        advice = f"`stoker eval classifier {settings.serve}`"
+        if why == self._rejection and self._is_fully_measured:
+            advice = "try another model, or take [router.classifier] out"
+        return f"the classifier's serve '{settings.serve}' is off: {why}; {advice}"
 
     def wants(self, task: Task) -> bool:
         """Whether the task is so doubtful that the model should be asked."""
@@ -122,7 +125,7 @@ class ClassifierModel:
         if router is None or settings is None or not self.wants(task):
             return task
         serve = router.serve(settings.serve)
-        why = self._lost or self._difference(router, settings)
+        why = self._rejection or self._difference(router, settings)
         if serve is None or (why and why != _NOT_LOADED):
             return task  # 2
         asked_of = msgspec.structs.replace(outline, text=outline.request(task.back)) if task.back else outline
@@ -167,14 +170,15 @@ class ClassifierModel:
         return said(reply, outline) or "unclear"
 
     def _difference(self, router: TierRouter, settings: ClassifierModelSettings) -> str:
+        """Why the running model is not the measured one, or not known to be; empty: it is."""
         serve = router.serve(settings.serve)
         if serve is None:
             return "it is not configured any more"
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
             last = router.evidence.fingerprints.get(serve.name)
-            return _NOT_LOADED if last is None or proofs.header_of(last) == self._kept.header else _CHANGED
-        return "" if proofs.header_of(now) == self._kept.header else _CHANGED
+            return _NOT_LOADED if last is None or proofs.header_of(last) == self._measured.header else _CHANGED
+        return "" if proofs.header_of(now) == self._measured.header else _CHANGED
 
     def status(self) -> dict[str, Any] | None:
         """For /status; None: none is configured. Counts are since the start."""
@@ -182,7 +186,7 @@ class ClassifierModel:
         return None if settings is None else status(settings, self.why, self._counts)
 
 
-_NOT_LOADED = "it is not loaded, or was not looked at yet"
+_NOT_LOADED = "it is not loaded, or not identified yet"
 _CHANGED = "it changed since it was measured"
 
 

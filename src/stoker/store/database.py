@@ -19,7 +19,7 @@ Row = tuple[str, float, str, int, str, str]
 """id, at, serve, status, outcome, and the whole record as JSON."""
 
 # No index on `id`: ids are random, so each batch would rewrite most of the index. That is 5 of 8 microseconds of CPU
-# # per record: finds one that memory no longer has a few milliseconds faster
+# per record: finds one that memory no longer has a few milliseconds faster
 _SCHEMA = (
     "CREATE TABLE decisions (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, at REAL NOT NULL, serve TEXT NOT NULL,"
     " status INTEGER NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL)",
@@ -54,7 +54,7 @@ class Database:
             raise
 
     def _prepare(self) -> None:
-        is_new = not self._is_ours()  # # before the first change: a file that is not Stoker's stays as it is
+        is_new = not self._is_ours()  # before the first change: a file that is not Stoker's stays as it is
         # NORMAL: a killed process loses nothing that was committed; a power cut may lose the last commits.
         for pragma in (
             "journal_mode = WAL",

@@ -62,7 +62,7 @@ class Metrics:
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
         d = decision
-        # # The endpoint is the caller's text, so it is bounded before the look-up; the other three are Stoker's.
+        # The endpoint is the caller's text, so it is bounded before the look-up; the other three are Stoker's.
         cell = self.cells.get((d.serve, labels.PATHS.get(d.endpoint, labels.OTHER), d.status, d.outcome))
         if cell is None:
             cell = self._cell(d)

@@ -38,7 +38,7 @@ def _make(path: Path) -> None:
     try:
         draft = write_draft(path, os.urandom(KEY_BYTES))
         try:
-            os.link(draft, path)  # # complete from its first moment; the second process fails
+            os.link(draft, path)  # complete from its first moment; the second process fails
         finally:
             draft.unlink()
     except FileExistsError:

@@ -102,7 +102,7 @@ class StateDir:
     def _try_lock(self, path: Path) -> int | None:
         """The locked handle, or None if the file was deleted while it was being locked: try again."""
         try:
-            # # Not inheritable: an engine that outlives Stoker must not hold the lock.
+            # Not inheritable: an engine that outlives Stoker must not hold the lock.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(f"{path} cannot be opened ({error.strerror}): see who owns it, or {_ELSEWHERE}") from error

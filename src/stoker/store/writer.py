@@ -67,7 +67,7 @@ class Writer:
         """Write all that is pending. False if the disk did not take it: nothing is lost, call again later."""
         try:
             self._write_all()
-        except Exception as error:  # # whatever happens, this thread lives on
+        except Exception as error:  # whatever happens, this thread lives on
             self.failed += 1
             if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, _OUR_FAULT):
                 return self._recover(error)

@@ -78,7 +78,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
         ("id-per-piece", "tool-single", "several ids"),
         ("letters-cut", "unicode", "no UTF-8"),
         ("limit-ignored", "max-tokens", "60 words came"),
-        ("stop-for-length", "max-tokens", "the finish reason is end"),
+        ("stop-for-length", "max-tokens", "its finish reason is end"),
         ("part-dropped", "parts", "costs nothing"),
         ("counts-plus", "usage", "41 tokens are counted"),
         ("thought-spaces-eaten", "chunks", "thoughts in a stream"),

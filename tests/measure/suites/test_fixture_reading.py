@@ -35,12 +35,12 @@ def test_a_directory_of_ones_own_is_read_file_by_file(tmp_path: Path) -> None:
     ("line", "why"),
     [
         ("{", "truncated"),
-        (ONE | {"id": ""}, "`id` wants"),
-        (ONE | {"id": "a b"}, "`id` wants"),
-        (ONE | {"task_class": "chatt"}, "'chatt' is none of chat, "),
+        (ONE | {"id": ""}, "`id` must consist"),
+        (ONE | {"id": "a b"}, "`id` must consist"),
+        (ONE | {"task_class": "chatt"}, "'chatt' is unknown; known classes: chat, "),
         (ONE | {"more": 1}, "unknown field `more`"),
-        (ONE | {"request": {"messages": []}}, "`request.messages` wants turns"),
-        (ONE | {"request": {**ONE["request"], "model": "m"}}, "`request.model` is not the fixture's to say"),
+        (ONE | {"request": {"messages": []}}, "`request.messages` must hold turns"),
+        (ONE | {"request": {**ONE["request"], "model": "m"}}, "`request.model` must not be set by a fixture"),
         (ONE | {"request": {**ONE["request"], "stream": True}}, "`request.stream`"),
         (ONE | {"check": {"kind": "taste"}}, "Invalid value 'taste' - at `$.check.kind`"),
         (ONE | {"check": {"kind": "number", "value": "1", "about": 2}}, "`about` - at `$.check`"),
@@ -64,9 +64,9 @@ def test_an_id_stands_once_in_all_files(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_fixtures_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FixtureError, match="holds no fixtures"):
+    with pytest.raises(FixtureError, match="has no fixtures"):
         read_fixtures(tmp_path)
-    with pytest.raises(FixtureError, match="is no directory"):
+    with pytest.raises(FixtureError, match="is not a directory"):
         read_fixtures(tmp_path / "not")
 
 

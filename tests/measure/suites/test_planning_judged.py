@@ -172,5 +172,5 @@ def test_a_baseline_is_graded_the_same_and_named_and_may_be_judged() -> None:
 
 
 def test_a_baseline_with_the_name_of_a_model_that_is_graded_is_refused() -> None:
-    with pytest.raises(FixtureError, match="'m' is a baseline, and a model that is graded"):
+    with pytest.raises(FixtureError, match="'m' is both a baseline and a graded model"):
         plan_report.plan_report(FIXTURES, OUTPUTS, [PlanOutput("p0", "m", GOOD)])

@@ -49,7 +49,7 @@ def test_good_plans_pass_and_bad_ones_are_told_apart_by_their_shares() -> None:
 
 def test_an_output_that_belongs_to_no_plan_is_refused() -> None:
     plan = Fixture("p", "planning", {"messages": []}, check_kinds.PlanCheck(1))
-    with pytest.raises(FixtureError, match="'x', which 'm' answers, is no fixture for plans"):
+    with pytest.raises(FixtureError, match="'x', which 'm' answers, is not a planning fixture"):
         plan_report.plan_report([plan], [PlanOutput("x", "m", "")])
     with pytest.raises(FixtureError, match="'m' answers 'p' twice"):
         plan_report.plan_report([plan], [PlanOutput("p", "m", ""), PlanOutput("p", "m", "1. Go")])
@@ -61,7 +61,7 @@ def test_outputs_of_ones_own_are_read_and_what_cannot_be_is_named(tmp_path: Path
     (tmp_path / "b.jsonl").write_text('{"fixture": "p"}\n')
     with pytest.raises(FixtureError, match=r"b\.jsonl, line 1: .*`model`"):
         plan_report.read(tmp_path)
-    with pytest.raises(FixtureError, match="is no directory"):
+    with pytest.raises(FixtureError, match="does not exist"):
         plan_report.read(tmp_path / "not")
 
 

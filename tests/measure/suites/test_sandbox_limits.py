@@ -42,7 +42,7 @@ def test_an_infinite_loop_ends_with_its_seconds_of_work(monkeypatch: pytest.Monk
     found = run_program("while True: pass", "")
     assert (found.end, found.message) == (
         SandboxOutcome.FAILED,
-        "ended without a result: a limit was reached, or it stopped itself",
+        "ended without a result: it reached a limit, or exited",
     )
 
 
@@ -55,7 +55,7 @@ def test_a_sleeper_ends_with_its_seconds_of_waiting(monkeypatch: pytest.MonkeyPa
 def test_endless_output_is_cut_and_ends_the_program() -> None:
     found = run_program("while True: print('x' * 1000)", "")
     assert (found.end, len(found.output)) == (SandboxOutcome.FAILED, sandbox.OUTPUT)
-    assert found.message == "said more than 65536 bytes"
+    assert found.message == "wrote more than 65536 bytes"
 
 
 def test_memory_and_files_are_bounded() -> None:
@@ -134,7 +134,7 @@ def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypat
     finally:
         monkeypatch.undo()
         sandbox.isolation_method.cache_clear()
-    assert (found.end, found.isolation) == (SandboxOutcome.PASSED, "no network of its own: unshare is not granted here")
+    assert (found.end, found.isolation) == (SandboxOutcome.PASSED, "no own network: unshare is not permitted here")
 
 
 def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def benchmark(
     from stoker.measure.lock import hold_measurement_lock
 
     if replay is not None and (concurrency is not None or rate is not None):
-        raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
+        raise UsageError("a replay uses the recorded times: drop --concurrency and --rate (--speed makes it faster)")
     wanted = presets.BenchmarkOptions(
         preset=benchmark_options.preset_of(preset, replay is not None),
         concurrency=benchmark_options.clients_of(concurrency),
@@ -119,7 +119,7 @@ def benchmark(
         try:
             html.write_text(benchmark_page(runs, comparison), encoding="utf-8")
         except OSError as error:
-            raise RequestRefused(f"--html {html}: {error.strerror}; the result itself is kept: {paths[0]}") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; the result itself was saved: {paths[0]}") from error
         terminal.note(f"report: {html}")
     for path in paths:
         terminal.note(f"kept: {path}")

@@ -17,7 +17,7 @@ T = TypeVar("T")
 def preset_of(given: str | None, has_trace: bool) -> Preset:
     chosen = _one_of(given or ("replay" if has_trace else "ladder"), [one.value for one in Preset], "--preset")
     if (chosen == "replay") is not has_trace:
-        raise UsageError("--preset replay goes with --replay FILE, and no other preset does")
+        raise UsageError("--preset replay needs --replay FILE, and --replay works with no other preset")
     return Preset(chosen)
 
 

@@ -66,15 +66,15 @@ def _odd(run: Run) -> list[str]:
     numbers = run.numbers
     per_chunk = numbers.get("tokens_per_chunk")
     if per_chunk is not None and per_chunk > 1.2:
-        found.append(f"{per_chunk:.1f} tokens come in a chunk: gaps are between chunks, not tokens")
+        found.append(f"{per_chunk:.1f} tokens arrive per chunk: gaps are between chunks, not tokens")
     if numbers.get("requests_ok") and numbers.get("output_tokens") is None:
-        found.append("the server reports no usage: rates of tokens are unknown (chunks are not counted instead)")
+        found.append("the server reports no usage: token rates are unknown (chunks are not counted instead)")
     if numbers.get("n_single_token"):
-        found.append(f"{numbers['n_single_token']} answers had a single token: TPOT does not apply to them")
+        found.append(f"{numbers['n_single_token']} answers had a single token and no TPOT")
     if numbers.get("cold_ttft") is not None:
         found.append(f"the very first request took {milliseconds(numbers['cold_ttft'])} to its first token")
     if any(one.numbers.get("ttft_p95") is None for one in run.findings if one.numbers.get("requests_ok")):
-        found.append("p95 needs 60 requests in a step: where it is '-', look at the maximum")
+        found.append("p95 needs 60 requests in a step: where it shows '-', use the maximum")
     return found
 
 
@@ -90,7 +90,7 @@ def _show_routes(front: Run, direct: Run) -> None:
 def show_comparison(found: BenchmarkComparison) -> None:
     terminal.say(f"\nbefore  {found.a.id}\nafter   {found.b.id}")
     for caution in found.cautions:
-        terminal.say(f"careful: {caution}")
+        terminal.say(f"caution: {caution}")
     rows = [
         (row.step, row.figure, cell(row.a), cell(row.b), _percent(row.change), row.verdict.value) for row in found.rows
     ]

@@ -99,7 +99,7 @@ def calibrate(
         if stale := _stale(installation, tier):
             done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
         elif not json:
-            terminal.say(f"tier {tier.name}: nothing to measure again")
+            terminal.say(f"tier {tier.name}: nothing to remeasure")
     if json:
         _emit(done)
 
@@ -138,7 +138,7 @@ def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
         raise UsageError(f"there is no tier '{unknown[0]}'; there are {', '.join(known)}")
     chosen = [known[name] for name in names] or [tier for tier in router.tiers if not tier.cloud]
     if not chosen:
-        raise UsageError("all tiers are clouds, which cost money: name the one to measure")
+        raise UsageError("all tiers are clouds, and measuring them costs money: name the tier to measure")
     return chosen
 
 
@@ -313,6 +313,6 @@ def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[Row], context: int |
     again = f"`stoker eval bootstrap {tier.name} --class {gap.task_class}`"
     if gap.reason == TOO_LONG:  # 2
         size = "" if context is None else f" of {context} tokens"
-        why = f"{gap.ungraded} questions do not fit its context{size} with the answers that they ask for"
-        return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then {again}"
-    return f"{what}: {some}: look at that, then {again}"  # 3
+        why = f"{gap.ungraded} questions and their answers do not fit its context{size}"
+        return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then run {again}"
+    return f"{what}: {some}: fix that, then run {again}"  # 3

@@ -70,7 +70,8 @@ def _settings(installation: Installation, serve: str | None) -> ClassifierModelS
     if configured is None:
         raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
     if installation.serve(configured.serve).translation.cloud:
-        raise UsageError(f"'{configured.serve}' is a cloud, which costs: stoker eval classifier {configured.serve}")
+        name = configured.serve
+        raise UsageError(f"'{name}' is a cloud, and asking it costs money: name it, stoker eval classifier {name}")
     return configured
 
 
@@ -101,7 +102,7 @@ def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> Class
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
     head = proofs.header_of(found)
     if not head.identity:
-        raise RequestRefused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
+        raise RequestRefused(f"the identity of serve '{serve.name}' is unknown, so a measurement would not count")
     kept = proofs.load_answers(path)
     goes_on = kept.header == head and not fresh
     left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
@@ -143,7 +144,7 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
                 misses = 0
             except (StokerError, TimeoutError) as error:
                 misses += 1
-                told = error.message if isinstance(error, StokerError) else f"nothing within {PATIENCE:g} s"
+                told = error.message if isinstance(error, StokerError) else f"no answer within {PATIENCE:g} s"
                 if misses == GIVE_UP:
                     raise RequestRefused(f"serve '{known.serve.name}' does not answer: {told}") from error
                 if isinstance(error, StokerError):
@@ -165,9 +166,9 @@ def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configur
     if proof.rejection:
         terminal.say(f"off: {proof.rejection}")
     elif is_configured:
-        terminal.say(f"on: it is asked where the built-in classifier is less sure than {settings.below:g}")
+        terminal.say(f"on: it is asked if the built-in classifier is less sure than {settings.below:g}")
     else:
-        terminal.say(f'it may be on: [router.classifier] with serve = "{name}" turns it on')
+        terminal.say(f'it may be used: set serve = "{name}" in [router.classifier]')
 
 
 def _rows(proof: ClassifierProof) -> list[tuple[str, float | None, float | None, float | None]]:
@@ -198,5 +199,5 @@ def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_conf
         "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
         "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
         "beside": told(proof.together), "alone": told(proof.alone), "on": not proof.rejection and is_configured,
-        "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve, or none"),
+        "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve or none"),
     }  # fmt: skip

@@ -54,7 +54,7 @@ def compare(
     wanted = _classes(installation, names, suites)
     found = [_resolved(installation, name) for name in (a, b)]
     if found[0][0] == found[1][0]:
-        raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two")
+        raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two different models")
     before = _residents(installation)
     sides: list[ComparedModel] = []
     notes: list[str] = []
@@ -68,9 +68,7 @@ def compare(
     compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
         kept = ", ".join(side.runs[0] for side in sides if side.runs)
-        notes.append(
-            f"no answer of either could be graded at {', '.join(silent)}: stoker results show says why ({kept})"
-        )
+        notes.append(f"no answer could be graded at {', '.join(silent)}: to see why, stoker results show ({kept})")
     if json:
         terminal.emit(_document(result, notes))
     else:
@@ -80,7 +78,7 @@ def compare(
         try:
             html.write_text(models_page(result, when, notes), encoding="utf-8")
         except OSError as error:
-            raise RequestRefused(f"--html {html}: {error.strerror}; what was measured is kept") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; the measurements were saved") from error
         terminal.note(f"report: {html}")
 
 
@@ -92,10 +90,10 @@ def _classes(installation: Installation, names: Sequence[str], suites: Path | No
     router = installation.settings.router if installation.settings is not None else None
     every = router.known if router is not None else CLASSES
     if unknown := [name for name in names if name not in every]:
-        raise UsageError(f"--for {unknown[0]}: there is no such class; there are {', '.join(every)}")
+        raise UsageError(f"--for {unknown[0]}: unknown class; known classes: {', '.join(every)}")
     have = fixture.sizes(fixture.read_fixtures(suites, every) if suites is not None else fixture.shipped_fixtures())
     if lacking := [name for name in names if name not in have]:
-        raise UsageError(f"--for {lacking[0]}: there are no fixtures of it; give some with --suites DIR")
+        raise UsageError(f"--for {lacking[0]}: it has no fixtures; give some with --suites DIR")
     return list(names) or list(have)
 
 
@@ -154,7 +152,7 @@ def _loaded(installation: Installation, serve: str, quiet: bool) -> RunningServe
     with installation.control() as control:
         now = control.status().serve(serve)
         if now is None or now.state not in ("ready", "held"):
-            terminal.note(f"loading {serve}; what it takes the place of is loaded again at the end")
+            terminal.note(f"loading {serve}; the model that it replaces is loaded again at the end")
             control.switch(serve)
     return running_at(installation, serve)
 
@@ -173,10 +171,10 @@ def _side(
         asked = _asked(known, classes, suites, asked, quiet)
         timed = timed or [_timed(known, quiet)]
     elif not asked and not timed:
-        raise UsageError(f"nothing is kept of '{serve}': leave --stored out to measure it")
+        raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
-            f"{name} as it was measured last; whether it still is that is known where it runs, without --stored"
+            f"{name} : the last results, which may be of an older version; without --stored it is is measured now"
         )
     graded = [one for one in graded_in(asked) if one.task_class in classes]
     speed = _speed(timed[0]) if timed else {}
@@ -220,7 +218,9 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
     missing = [one for one in fixtures if one.task_class not in whole]
     if not missing:
         return kept
-    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} measured now")
+    terminal.note(
+        f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is is measured now"
+    )
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
 
@@ -234,7 +234,7 @@ def _timed(known: RunningServe, quiet: bool) -> Run:
     ways = targets.target_of(known)
     wanted = presets.BenchmarkOptions(concurrency=(1, 4), quick=True, requests=10)
     plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
-    terminal.note(f"{known.serve.name}: speed measured now")
+    terminal.note(f"{known.serve.name}: speed is is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
     save_run(run, known.state)
@@ -321,7 +321,7 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     for note in (
         *notes,
         *(
-            [f"only one of them was measured at {', '.join(found.unmatched_classes)}"]
+            [f"only one of the two was measured at {', '.join(found.unmatched_classes)}"]
             if found.unmatched_classes
             else []
         ),

@@ -41,7 +41,7 @@ def context(
 
     installation = find_installation(config, state)
     if installation.settings is None:
-        raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
+        raise UsageError("a context search starts the engine itself, so it needs a configuration: --config FILE")
     chosen = serve_on_its_devices(installation, installation.settings, serve)
     _require_empty(installation, chosen)
     most = high or _trained_for(chosen)
@@ -79,7 +79,7 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
     ]
     if there:
         raise UsageError(
-            f"{', '.join(there)} runs where the candidates would; stop it first: stoker serves down {there[0]}",
+            f"{', '.join(there)} uses the devices that the candidates need; stop it: stoker serves down {there[0]}",
             code="slot_taken",
         )
 
@@ -125,7 +125,7 @@ def _search(
         outcome = Outcome.PASSED if any(trial.is_working for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
-        terminal.note(f"broken off after {len(trials)} candidates; they are kept")
+        terminal.note(f"interrupted after {len(trials)} candidates; their results were saved")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
         configured_fingerprint(installation, serve.name, seen[-1] if seen else EngineReport()),
@@ -161,9 +161,9 @@ def _show(run: Run, json: bool) -> None:
         terminal.table(columns, rows, right=columns[:5])
         largest = run.numbers.get("context")
         if largest is not None:
-            terminal.say(f"\nthe largest that works: context = {largest}; kept as {run.id}")
+            terminal.say(f"\nlargest working context: {largest}; kept as {run.id}")
         else:
-            terminal.say(f"\nnone of them works; kept as {run.id}")
+            terminal.say(f"\nno candidate works; kept as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

@@ -26,7 +26,7 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
     except FileNotFoundError:
         pass  # the first canary
     except (OSError, msgspec.DecodeError) as error:
-        terminal.note(f"stoker: {path} cannot be read ({error}); what was counted so far is forgotten")
+        terminal.note(f"stoker: {path} cannot be read ({error}); the counts so far are lost")
     alarms = [alarm for failed in verdicts if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
     try:
         atomic.write(path, msgspec.json.encode(drift.levels()), make_parents=True)
@@ -36,5 +36,5 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
         command = command_for("eval preflight", found.serve.name, found.place)
         terminal.note(
             f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions otherwise more often than it "
-            f"did; see whether it still does what it should: {command}"
+            f"did; check it: {command}"
         )

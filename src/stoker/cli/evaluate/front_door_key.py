@@ -44,7 +44,7 @@ def front_door_key(
     able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
     if not able:
         raise UsageError(
-            f"the front door wants a key: put one with scope `observe` into the variable {variable or KEY}"
+            f"the front door requires a key: put one with scope `observe` into the variable {variable or KEY}"
         )
     most = max(able, key=lambda one: math.inf if one.max_active is None else one.max_active)
     return FrontDoorKey(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3

@@ -101,7 +101,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is is measured now")
         try:
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
@@ -126,7 +126,7 @@ def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
     for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
             command = command_for("eval benchmark", judging.running.serve.name, judging.running.place)
-            return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
+            return f"measure it first, at the intended load: {command}{' ' if more else ''}{more}"
     return ""
 
 
@@ -173,7 +173,7 @@ def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[Kind, 
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
-        return f"this serve does not tell it; to have the verdict ignore it: {judging.command('--unknown-ok')}"
+        return f"this serve does not report it; to ignore it in the verdict: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
         return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
@@ -186,10 +186,10 @@ def identity_note(judging: GateMeasurement) -> str:
     if judging.unknown_ok:
         return (
             f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
-            "baseline, a soak and a context search that were kept earlier are taken for measurements of it"
+            "baseline, a soak and a context search from earlier count as measurements of it"
         )
     return (
-        f"the identity of {serve} is not known ({parts}): what was kept earlier does not count. --unknown-ok takes it "
+        f"the identity of {serve} is not known ({parts}): earlier results do not count. --unknown-ok takes it "
         f"for unchanged: {judging.command('--unknown-ok')}"
     )
 
@@ -214,7 +214,7 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
 
 def _there_are(names: Iterable[str], what: str) -> str:
     known = ", ".join(names)
-    return f"there are {known}" if known else f"[{what}.NAME] in the configuration makes one"
+    return f"there are {known}" if known else f"add [{what}.NAME] to the configuration"
 
 
 def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:

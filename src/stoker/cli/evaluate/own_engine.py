@@ -108,7 +108,7 @@ class OwnEngine:
         hidden = (key, serve.key.reveal() if serve.key is not None else "")
         said = last_output(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without a word"
+        text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without output"
         if said.failure is None:
             return EngineNotStarted(text)
         return EngineNotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)

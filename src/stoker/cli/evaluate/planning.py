@@ -44,7 +44,7 @@ def planning(
     from stoker.measure.suites import fixture
 
     if serve is not None and not live:
-        raise UsageError("a serve writes plans with --live; without it those that were written before are graded")
+        raise UsageError("naming a serve needs --live; without it, stored plans are graded")
     fixtures = [*fixture.all_shipped_fixtures()]
     rows = None if judged is None else plan_report.JudgementFile(read(judged), str(judged))
     beside = [one for path in baseline or [] for one in plan_report.read(path)]

@@ -1,4 +1,4 @@
-"""`stoker eval preflight`: what a serve must do before it takes traffic, gate by gate."""
+"""`stoker eval preflight`: what a serve must do before it takes traffic, check by check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def preflight(
     needle_ctx: Annotated[
         int | None, typer.Option("--needle-ctx", min=64, metavar="N", help="Prompt tokens of the longest needle.")
     ] = None,
-    only: Annotated[str | None, typer.Option("--only", metavar="GATE,...", help="These gates only.")] = None,
+    only: Annotated[str | None, typer.Option("--only", metavar="CHECK,...", help="These checks only.")] = None,
     wording: Annotated[
         str | None, typer.Option("--wording", metavar="NAME", help="How it is asked. Default: by the model's id.")
     ] = None,
@@ -35,10 +35,10 @@ def preflight(
         str | None,
         typer.Option("--baseline", metavar="RESULT", help="An earlier preflight: prompts must cost the same tokens."),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the gates: what each proves, and cannot see.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the checks: what each proves and cannot see.")] = False,
     json: options.Json = False,
 ) -> None:  # fmt: skip
-    """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a gate fails."""
+    """Prove that a serve answers as it should: template, tools, JSON, context, streams. Exit 1 if a check fails."""
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.lock import hold_measurement_lock
@@ -72,12 +72,13 @@ def preflight(
 
 
 def _list(json: bool) -> None:
-    from stoker.measure.preflight.table import CHECKS
+    from stoker.measure.preflight.table import CHECKS, DIALECTS
 
     if json:
         terminal.emit([{"gate": one.name, "proves": one.proves, "cannot_see": one.cannot_see} for one in CHECKS])
     else:
-        terminal.table(("GATE", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in CHECKS])
+        terminal.table(("CHECK", "PROVES", "CANNOT SEE"), [(one.name, one.proves, one.cannot_see) for one in CHECKS])
+        terminal.note(DIALECTS)
 
 
 def _found(
@@ -111,19 +112,19 @@ def measure(found: MeasurementTarget, wanted: PreflightOptions, tell: OnProgress
 
 
 def show(run: Run) -> None:
-    """Every gate, then each failure with its likely cause and fix."""
+    """Every check, then each failure with its likely cause and fix."""
     rows = [
         (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.seen)
         for one in run.findings
     ]
-    terminal.table(("GATE", "OUTCOME", "TOOK", "SEEN"), rows, right=("TOOK",))
+    terminal.table(("CHECK", "OUTCOME", "TOOK", "SEEN"), rows, right=("TOOK",))
     failures = [one for one in run.findings if one.outcome.value == "failed"]
     for one in failures:
         terminal.say(f"\n{one.name}: {one.seen}")
         if one.cause:
             terminal.say(f"  likely cause: {one.cause}\n  fix: {one.fix}")
     judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]
-    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {passed} of {judged} gates, {run.seconds:.1f} s")
+    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {passed} of {judged} checks, {run.seconds:.1f} s")
 
 
 @contextmanager
@@ -132,5 +133,5 @@ def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
     if quiet or not terminal.is_live(stderr=True):
         yield lambda step: None
         return
-    with terminal.console(stderr=True).status(f"asking what it is, then {count} gates") as line:
+    with terminal.console(stderr=True).status(f"asking the server about itself, then {count} checks") as line:
         yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.gate}")

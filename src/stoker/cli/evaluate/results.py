@@ -152,7 +152,8 @@ def compare(
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:
-        raise UsageError(f"{first.id} is a {first.kind} and {second.id} a {second.kind}: name two of one kind")
+        kinds = f"{first.id} is a {first.kind} and {second.id} a {second.kind}"
+        raise UsageError(f"{kinds}: name two results of the same kind")
     found = compared(first, second)
     matters = most_important(found.rows, first.kind)
     if json:
@@ -171,7 +172,7 @@ def compare(
 def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
     if found.fingerprint_difference.identity:
-        terminal.note("these are two different models: no regression of one can be read from this")
+        terminal.note("these are two different models: a difference is no regression")
     for word, lines in zip(("identity", "not known", "execution"), found.fingerprint_difference, strict=True):
         for line in lines:
             terminal.say(f"{word:<10} {line}")
@@ -202,7 +203,7 @@ def _store(config: str | None, state: str | None) -> Results:
 
     store = Results(find_installation(config, state).state)
     for problem in store.sync():
-        terminal.note(f"stoker: {problem}; it is left out")
+        terminal.note(f"stoker: {problem}; skipped")
     return store
 
 
@@ -210,7 +211,7 @@ def _one(store: Results, wanted: str) -> Run:
     found = store.find(wanted)
     if not found:
         raise RequestRefused(
-            f"no result '{wanted}' lies in {store.directory}; the newest: stoker results list",
+            f"no result '{wanted}' in {store.directory}; to list the newest: stoker results list",
             code="unknown_result",
             status=404,
         )

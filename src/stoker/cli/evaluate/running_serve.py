@@ -130,5 +130,5 @@ def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fing
     try:
         return asyncio.run(identify(serve, engine, state))
     except KeyRejected:
-        text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
+        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}"
         raise UsageError(text) from None

@@ -49,7 +49,7 @@ def save_run(run: Run, state: Path) -> Path:
     try:
         path = result_file.save(run, result_file.results_of(state))
     except StokerError:
-        terminal.note(f"stoker: what was measured, since it cannot be kept:\n{_text(run)}")
+        terminal.note(f"stoker: the result could not be saved; here it is:\n{_text(run)}")
         raise
     try:
         Results(state).record(run)

@@ -30,8 +30,8 @@ class SlotTenants(NamedTuple):
         stopped = f"{', '.join(self.residents)} is stopped" if self.residents else "nothing runs there now"
         back = f"; then {', '.join(self.residents)} is loaded again" if self.residents else ""
         return (
-            f"{where} is taken for the sweep: {stopped}, and requests to {', '.join(self.members)} are refused (503) "
-            f"until it ends{back}"
+            f"{where} is reserved for the sweep: {stopped}, and requests to {', '.join(self.members)} are refused "
+            f"(503) until it ends{back}"
         )
 
 

@@ -42,7 +42,7 @@ def soak(
 
     span = options.duration(length, "--for") or 0.0, options.duration(every, "--every") or 0.0
     if min(span) <= 0:
-        raise UsageError("--for and --every must be longer than nothing")
+        raise UsageError("--for and --every must be above 0")
     found = running_serve.find_running(serve, config, state)
     path = found.state / "soak" / f"{found.serve.name}.json"
     with hold_measurement_lock(found.state, found.lock, f"a soak of {found.serve.name}"):
@@ -63,7 +63,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
     from stoker.measure.soak.soak import SoakRecord
 
     if path.exists():
-        terminal.note(f"stoker: a soak that broke off is given up; {path} had it (--resume would have gone on)")
+        terminal.note(f"stoker: the interrupted soak in {path} is discarded (--resume would have continued it)")
     chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
     reference, same = "own", True
     try:
@@ -71,7 +71,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         same = canary.require_comparable(against, found.subject.fingerprint, digest(chosen))
         kept, reference = canary.baseline_in(against), against.id
     except StokerError as error:
-        terminal.note(f"stoker: {error.message}; until then, what it says now is what it is held against")
+        terminal.note(f"stoker: {error.message}; until then, its answers of now are the reference")
 
         async def recorded() -> canary.Baseline:
             client = ModelClient(found.target)
@@ -83,7 +83,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         kept = interruptible.run_interruptible(recorded())
     if any(one.reply.failure for one in kept.replies):
         raise RequestRefused(
-            f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells"
+            f"'{found.serve.name}' does not answer the canary's questions: run stoker eval canary to see why"
         )
     began = time.time()
     run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
@@ -102,7 +102,7 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
     try:
         record = msgspec.json.decode(path.read_bytes(), type=SoakRecord)
     except FileNotFoundError as error:
-        raise UsageError(f"no soak of '{found.serve.name}' broke off; start one without --resume") from error
+        raise UsageError(f"there is no interrupted soak of '{found.serve.name}'; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
         raise RequestRefused(
             f"{path} cannot be read ({error}): start anew without --resume", code="no_record"
@@ -111,7 +111,7 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
         raise RequestRefused(
-            f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed"
+            f"'{found.serve.name}' changed since ({what}): start a new run without --resume", code="changed"
         )
     return record
 
@@ -175,7 +175,7 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
         interruptible.run_interruptible(work())
     except KeyboardInterrupt:
         again = f"{command_for('eval soak', record.serve, found.place)} --resume"
-        terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
+        terminal.note(f"interrupted after {len(record.cycles)} cycles; to resume:  {again}")
     settings: dict[str, object] = {
         "for": record.length,
         "every": record.every,
@@ -207,7 +207,7 @@ def _writer(path: Path) -> Callable[[SoakRecord], None]:
             is_ailing = False
         except OSError as error:
             if not is_ailing:
-                text = f"{path} cannot be written ({error.strerror}): the soak goes on, and could not be resumed"
+                text = f"{path} cannot be written ({error.strerror}): the soak continues, but could not be resumed"
                 terminal.note(f"stoker: {text}; make room there")
             is_ailing = True
 

@@ -55,7 +55,7 @@ def sweep(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure variants of a serve, each with an engine of its own: an outcome for each, and the best by a goal.
+    """Measure variants of a serve, each with its own engine: an outcome for each, and the best by a goal.
 
     Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
     """
@@ -67,7 +67,7 @@ def sweep(
 
     installation = find_installation(config, state)
     if installation.settings is None:
-        raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
+        raise UsageError("a sweep starts the engine itself, so it needs a configuration: --config FILE")
     aim = _goal(goal)
     chosen = serve_on_its_devices(installation, installation.settings, serve)
     mark = configured_fingerprint(installation, chosen.name)
@@ -101,7 +101,7 @@ def sweep(
         from stoker.cli.evaluate.running_serve import command_for
 
         again = command_for("eval sweep", chosen.name, installation)
-        terminal.note(f"broken off; go on with: {again} --resume {path}")
+        terminal.note(f"interrupted; to resume: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
@@ -162,11 +162,11 @@ def _resumed(
         raise UsageError("--resume goes on with the variants of its file: leave --vary out")
     run = result_file.load(result_file.find(name, result_file.results_of(installation.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
-        raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, and no sweep of {serve.name}")
+        raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, not a sweep of {serve.name}")
     changed = difference(run.subject.fingerprint, mark)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
-        raise RequestRefused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+        raise RequestRefused(f"'{serve.name}' changed since ({what}): start a new run without --resume", code="changed")
     return run, msgspec.json.decode(run.raw, type=list[sweep.Variant])
 
 

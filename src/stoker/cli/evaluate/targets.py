@@ -64,14 +64,14 @@ def _at_url(
         target = target_at(url, model or "", _key(key_env) if key_env is not None else None)
     except ValueError as error:
         raise UsageError(f"--base-url: {error}") from error
-    listed = _listed(target, f"{url} does not answer as a server of models")
+    listed = _listed(target, f"{url} does not answer like a model server")
     known = [one.id for one in listed]
     if model is None:
         if len(known) != 1:
             raise UsageError(f"--model is needed: {url} has {', '.join(known) or 'no models'}")
         model = known[0]
     target = replace(target, served_name=model)
-    notes = ("--direct is left out: whatever answers at --base-url is asked directly",) if direct else ()
+    notes = ("--direct is left out: the server at --base-url is asked directly anyway",) if direct else ()
     return MeasurementTarget(
         [MeasuredEndpoint("public", target)],
         model,
@@ -106,10 +106,11 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
 def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:
     """The engine's own address, and its key as the control plane derives it; or why there is none."""
     if serve.port is None:
-        return None, f"--direct is left out: nothing is known about where the engine of {serve.name} listens"
+        return None, f"--direct is left out: the address of the engine of {serve.name} is unknown"
     own = installation.serve(serve.name) if installation.settings is not None else None
     if own is not None and (own.base_url is not None or own.driver.value != "process"):
-        return None, f"--direct is left out: {serve.name} is not a process of ours; name its address with --base-url"
+        why = f"{serve.name} is not a process that Stoker started; give its address with --base-url"
+        return None, f"--direct is left out: {why}"
     target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, installation))
     return MeasuredEndpoint("direct", target), ""
 

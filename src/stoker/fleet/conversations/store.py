@@ -207,7 +207,7 @@ class ConversationStore:
                 for path in list(folder.iterdir()):
                     if _NAME.fullmatch(path.name) or _DRAFT.fullmatch(path.name):
                         self.discard(path)
-                folder.rmdir()  # # fails, and stays, if it holds other files
+                folder.rmdir()  # fails, and stays, if it holds other files
 
     def drop_all_but(self, serves: Iterable[str]) -> None:
         """Delete the conversations of serves that no longer save any."""

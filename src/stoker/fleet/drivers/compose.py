@@ -238,10 +238,10 @@ class ContainerDriver:
         made = ContainerRecord(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
         try:
             self._made.write(container.name, made)
-        except OSError as error:  # # harmless: the next start makes it again
+        except OSError as error:  # harmless: the next start makes it again
             self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
 
-    # # -- after a restart of Stoker -----------------------------------------------------------------------------------
+    # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     def hold(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]

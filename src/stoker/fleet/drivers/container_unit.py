@@ -118,7 +118,7 @@ class ContainerUnit:
         for task in self._tasks():
             task.cancel()
 
-    # # -- noticing its end ------------------------------------------------------------------------------------------
+    # -- noticing its end ------------------------------------------------------------------------------------------
 
     def _ask(self, question: Coroutine[Any, Any, None]) -> None:
         self._asking = asyncio.get_running_loop().create_task(question, name=f"exit-{self._name}")
@@ -176,7 +176,7 @@ class ContainerUnit:
         self._exited.set()
         self._on_exit(code)
 
-    # # -- ending it -------------------------------------------------------------------------------------------------
+    # -- ending it -------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
         code = await self._until_gone()
@@ -199,7 +199,7 @@ class ContainerUnit:
                 return None if found is None else exit_code(found)
             for step in STEPS[state]:
                 if step == "unpause":
-                    with contextlib.suppress(DockerFailed):  # # it may have started again
+                    with contextlib.suppress(DockerFailed):  # it may have started again
                         await self._docker.unpause(self._id)
                 else:
                     await self._stop()
@@ -215,7 +215,7 @@ class ContainerUnit:
                 await asyncio.wait([stopping], timeout=LOOK)
                 if loop.time() >= self._ending.kill_at and self._killed_at is None and not stopping.done():
                     self._killed_at = loop.time()
-                    with contextlib.suppress(DockerFailed):  # # it has ended
+                    with contextlib.suppress(DockerFailed):  # it has ended
                         await self._docker.kill(self._id)
         finally:
             stopping.cancel()

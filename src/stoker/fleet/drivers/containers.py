@@ -55,11 +55,11 @@ TABLE: dict[tuple[ContainerState, ContainerDrift], ContainerAction] = {
     (ContainerState.CREATED, _SAME): ContainerAction.START,
     (ContainerState.CREATED, _DRIFTED): ContainerAction.RECREATE,
     (ContainerState.CREATED, _UNKNOWN): ContainerAction.RECREATE,
-    # # A running container that drifted may be in use: it is reported, and made again after a `down`.
+    # A running container that drifted may be in use: it is reported, and made again after a `down`.
     (ContainerState.RUNNING, _SAME): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _DRIFTED): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _UNKNOWN): ContainerAction.LEAVE,
-    # # A paused container serves no request.
+    # A paused container serves no request.
     (ContainerState.PAUSED, _SAME): ContainerAction.UNPAUSE,
     (ContainerState.PAUSED, _DRIFTED): ContainerAction.RECREATE,
     (ContainerState.PAUSED, _UNKNOWN): ContainerAction.RECREATE,

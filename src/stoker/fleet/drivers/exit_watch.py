@@ -56,7 +56,7 @@ class ExitWatch:
     def _poll(self) -> None:
         while not self._closed.wait(POLL):
             if not is_alive(self._pid):
-                with contextlib.suppress(RuntimeError):  # # the loop was closed: there is nothing to call
+                with contextlib.suppress(RuntimeError):  # the loop was closed: there is nothing to call
                     self._loop.call_soon_threadsafe(self._ended)
                 return
 

@@ -30,7 +30,7 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, o
         start_new_session=True,
         close_fds=True,
     )
-    # # The pidfd notices its end and `reap` collects it, so Popen must neither wait for it nor warn that it lives.
+    # The pidfd notices its end and `reap` collects it, so Popen must neither wait for it nor warn that it lives.
     child.returncode = 0
     return child.pid
 
@@ -86,7 +86,7 @@ class LocalProcess:
         while not self.exited.is_set() or process_group.members(self.pid):
             now, kill_at = loop.time(), self._ending.kill_at
             if now >= kill_at:
-                # # Again in each round: a process may have forked between the list and the signal.
+                # Again in each round: a process may have forked between the list and the signal.
                 process_group.send(self.pid, signal.SIGKILL)
                 killed_at = now if killed_at is None else killed_at
                 if now - killed_at > UNKILLABLE_AFTER:

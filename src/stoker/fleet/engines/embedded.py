@@ -117,7 +117,7 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         return _say(_FAILED, f"{error.filename} cannot be read: {error.strerror}")
     except RuntimeError:
-        # # llama.cpp writes its log from a thread that cannot be joined; exiting at once would lose the last lines.
+        # llama.cpp writes its log from a thread that cannot be joined; exiting at once would lose the last lines.
         time.sleep(_LOG_LAG)
         return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}; it says why above")
     while server is not None:

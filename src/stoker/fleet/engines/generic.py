@@ -41,7 +41,7 @@ def problems(serve: Serve) -> list[str]:
     command = _PLACEHOLDER.sub(lambda match: serve.directory if match[1] == "dir" else match[0], serve.cmd[0])
     if find_command(serve, command) is None:
         found.append(missing_command(serve, command))
-    # # Only a path can be checked; a hub id, or a name with a meaning for the engine, cannot.
+    # Only a path can be checked; a hub id, or a name with a meaning for the engine, cannot.
     if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
         if serve.engine == "llama.cpp":
             found += weight_files.problems(serve)

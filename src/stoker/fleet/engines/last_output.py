@@ -11,7 +11,7 @@ from stoker.fleet.engines.failures import EngineFailure, classify
 
 LINES = 5
 LENGTH = 800
-_HINT_LINES = 120  # # vLLM prints the cause above the tracebacks of all waiting requests
+_HINT_LINES = 120  # vLLM prints the cause above the tracebacks of all waiting requests
 _TAIL = 64 * 2**10
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

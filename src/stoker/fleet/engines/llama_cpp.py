@@ -80,7 +80,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
     environment = {embedded.KEY_VARIABLE: place.key}
-    if "PYTHONPATH" in os.environ:  # # the child imports Stoker from the same place
+    if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return Launch((*argv, *serve.extra_args), environment)
 

@@ -85,7 +85,7 @@ class Readiness:
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
         facts |= await capabilities(self._serve, self._address)
-        if self._ended.is_set():  # # another program answered, or the engine is ending
+        if self._ended.is_set():  # another program answered, or the engine is ending
             raise EngineEnded
         return ReadinessProof(health_at, facts)
 
@@ -107,7 +107,7 @@ class Readiness:
         """One check of health."""
         answer = await self._ask(self._serve.health)
         if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
-            # # An external server need not have a health path; its list of models proves as much.
+            # An external server need not have a health path; its list of models proves as much.
             answer = await self._ask("/v1/models")
         return answer is not None and answer.status == 200
 

@@ -46,9 +46,9 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
     if serve.sleep_level is not None:
-        # # Without the copy in host memory, the weights are garbage after a release.
+        # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
-    address = own_address(serve)  # # otherwise the engine picks one, possibly a public one
+    address = own_address(serve)  # otherwise the engine picks one, possibly a public one
     environment = {"SGLANG_HOST_IP": address} if address is not None else {}
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 LIMIT = 2**20
 """Characters of a text that are read; a line cut short there is left out."""
-# # Possessive quantifiers: no backtracking, whatever the text.
+# Possessive quantifiers: no backtracking, whatever the text.
 _SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _COPIES = frozenset(("tp_rank", "pp_rank", "moe_ep_rank", "pid"))

@@ -47,7 +47,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
     environment = {"VLLM_API_KEY": place.key}
-    if (address := own_address(serve)) is not None:  # # otherwise the engine picks one, possibly a public one
+    if (address := own_address(serve)) is not None:  # otherwise the engine picks one, possibly a public one
         environment["VLLM_HOST_IP"] = address
     if serve.sleep_level is not None:
         argv.append("--enable-sleep-mode")

@@ -64,7 +64,7 @@ def _clients(process: Path) -> Iterator[dict[str, str]]:
     try:
         descriptors = os.listdir(process / "fd")
     except OSError:
-        return  # # gone, or not readable by this user
+        return  # gone, or not readable by this user
     for number in descriptors:
         with contextlib.suppress(OSError):
             if os.readlink(process / "fd" / number).startswith("/dev/dri/"):

@@ -106,7 +106,7 @@ class LogKeeper:
         try:
             return path.stat().st_size > self._limit
         except OSError:
-            return False  # # deleted: the child writes into the void, and nothing grows
+            return False  # deleted: the child writes into the void, and nothing grows
 
     def _rotate(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -70,7 +70,7 @@ def _holder(port: int) -> str:
         pids = {c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid}
         return "".join(f" by process {pid} ({psutil.Process(pid).name()})" for pid in sorted(pids)[:1])
     except psutil.Error:
-        return ""  # # another user's process, or one that has ended
+        return ""  # another user's process, or one that has ended
 
 
 def _first_ephemeral() -> int:

@@ -58,7 +58,7 @@ class StartRecords:
             return
         try:
             path.unlink(missing_ok=True)
-        except OSError as error:  # # harmless: the next run of Stoker sees that the process is gone
+        except OSError as error:  # harmless: the next run of Stoker sees that the process is gone
             self._log.warning("%s cannot be deleted (%s): check who owns its directory", path, error.strerror)
 
     def load(self) -> list[StartRecord]:

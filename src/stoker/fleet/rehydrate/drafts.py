@@ -85,7 +85,7 @@ def bytes_of(path: Path) -> int:
 def bytes_so_far(draft: Path) -> int:
     found = 0
     for path in _pieces(draft):
-        with contextlib.suppress(OSError):  # # it is gone
+        with contextlib.suppress(OSError):  # it is gone
             found += bytes_of(path)
     return found
 
@@ -93,7 +93,7 @@ def bytes_so_far(draft: Path) -> int:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size if file.is_file() else 0
-    except OSError:  # # it is gone
+    except OSError:  # it is gone
         return 0
 
 

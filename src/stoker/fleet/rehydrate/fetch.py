@@ -89,7 +89,7 @@ class Fetcher:
         keeps: bool = False,
     ) -> None:
         self._hashes = hashes
-        # # A program that asks for a password would wait forever.
+        # A program that asks for a password would wait forever.
         quiet = {"RSYNC_RSH": "ssh -o BatchMode=yes", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         self._environment = quiet | dict(environment)
         self._free = free
@@ -182,7 +182,7 @@ class Fetcher:
             except SourceUnreadable as failure:
                 raise _unreachable(
                     wanted.source, str(failure)
-                ) from failure  # # the draft stays: the next attempt continues with it
+                ) from failure  # the draft stays: the next attempt continues with it
             except (DraftUnwritable, OSError) as failure:
                 drafts.discard(draft)
                 raise _unwritten(
@@ -218,7 +218,7 @@ class Fetcher:
             if source.kind is SourceKind.RSYNC:
                 raise SourceUnreadable(
                     self._failure(argv, said)
-                )  # # rsync continues with its own remains, and checks them
+                )  # rsync continues with its own remains, and checks them
             raise _unreachable(source, self._failure(argv, said))
         try:
             return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))

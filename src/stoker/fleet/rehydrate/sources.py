@@ -196,7 +196,7 @@ def fetch_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...
     """
     match source.kind:
         case SourceKind.RSYNC:
-            # # Delta transfer into the existing draft: it continues after an interruption, and checks what it finds.
+            # Delta transfer into the existing draft: it continues after an interruption, and checks what it finds.
             options = ("-rLt", "-s", "--partial", "--inplace", "--timeout=120")
             return (tool, *options, "--", f"{source.place}:{source.path}", draft + "/" * source.is_folder)
         case SourceKind.S3:

@@ -26,5 +26,5 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # # the caller was cancelled: nobody reads it
+            running.exception()  # the caller was cancelled: nobody reads it
         raise

@@ -86,5 +86,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(GRACE):
             await process.wait()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # # members of the group that ignored SIGTERM
+        os.killpg(process.pid, signal.SIGKILL)  # members of the group that ignored SIGTERM
     await process.wait()

@@ -108,7 +108,7 @@ class StagingArea:
                     os.ftruncate(handle, 0)
                     os.write(handle, f"{os.getpid()}\n".encode())
                     return handle
-            os.close(handle)  # # its last owner removed it between the two checks
+            os.close(handle)  # its last owner removed it between the two checks
 
 
 def staging_areas(vault: Path) -> list[StagingArea]:

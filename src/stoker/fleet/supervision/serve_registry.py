@@ -199,10 +199,10 @@ class ServeRegistry:
             pids = self.members(managed)
             before = None
             try:
-                with contextlib.suppress(TimeoutError):  # # a driver that hangs must not block the stop
+                with contextlib.suppress(TimeoutError):  # a driver that hangs must not block the stop
                     async with asyncio.timeout(LOOK_LIMIT):
                         before = await self._while_unhurried(self._meter.snapshot())
-            finally:  # # also on cancel
+            finally:  # also on cancel
                 await managed.unit.end(0.0 if self.is_hurried else grace)
             if before is not None:
                 await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
@@ -261,7 +261,7 @@ class ServeRegistry:
 
     async def close(self) -> None:
         """Stop measuring and rotating logs."""
-        if self._measuring:  # # reading /proc takes milliseconds; do not wait for a driver that hangs
+        if self._measuring:  # reading /proc takes milliseconds; do not wait for a driver that hangs
             _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
             for task in late:
                 task.cancel()

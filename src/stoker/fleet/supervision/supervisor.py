@@ -143,7 +143,7 @@ class Supervisor:
         try:
             if may_sleep and await self._sleep(managed):
                 return
-        except BaseException:  # # also on cancel: it is unknown whether the engine sleeps, so it ends
+        except BaseException:  # also on cancel: it is unknown whether the engine sleeps, so it ends
             await self._registry.stop(managed, grace)
             self._registry.end_sleepers(self.warm.on_gone(name))
             raise
@@ -158,7 +158,7 @@ class Supervisor:
         try:
             if managed.state is LifecycleState.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
-        finally:  # # also on cancel
+        finally:  # also on cancel
             await self._registry.stop(managed, grace)
 
     async def _sleep(self, managed: ManagedServe) -> bool:
@@ -173,7 +173,7 @@ class Supervisor:
         self._registry.mark_asleep(managed, asleep=True)
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
-            why = "the warm pool has no room for it any more"  # # it was evicted or reconfigured in the meantime
+            why = "the warm pool has no room for it any more"  # it was evicted or reconfigured in the meantime
         if not why and managed.state is LifecycleState.READY:
             managed.apply(LifecycleEvent.SLEPT)
             return True
@@ -242,7 +242,7 @@ class Supervisor:
                     "ready_s": round(ready - began, 4),
                 }
             )
-            # # Only now: a wrapper that replaced itself by the engine has a new command line.
+            # Only now: a wrapper that replaced itself by the engine has a new command line.
             command = self._keys.command(record.pid)
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
@@ -263,7 +263,7 @@ class Supervisor:
             intents.append(record)
             self._registry.write_record(None, record)
 
-        if self._is_closed:  # # Stoker may have been closed during an await
+        if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
         try:
@@ -301,7 +301,7 @@ class Supervisor:
             for done in await Conflicts(os.environ).disable(serve.conflicts):
                 self._log.warning("serve %s: %s", serve.name, done)
 
-    # # -- after a restart of Stoker -----------------------------------------------------------------------------------
+    # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     async def adopt(self, serves: list[Serve], on_exit: OnExit) -> list[Running]:
         """See `Fleet.adopt`. A serve that no longer fits its configuration is stopped; an unrelated process with its

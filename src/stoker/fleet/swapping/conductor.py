@@ -33,6 +33,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
+from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
@@ -69,6 +70,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
+        self.residency = Residency(self.scheduler.seats)
         self._notify = notify
         self._forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
@@ -81,7 +83,7 @@ class Conductor:
         hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # # Read-only for others; the swapper writes them.
+        # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
         self.examining = self._swapper.examining
         self.last_swap = self._swapper.last

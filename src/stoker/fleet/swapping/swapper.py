@@ -109,7 +109,7 @@ class Swapper:
         try:
             with timed(report.phases, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # # no request waits: it is kept loaded, restored or restarted
+                    if self._fleet.lacks_weights(serve):  # no request waits: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)

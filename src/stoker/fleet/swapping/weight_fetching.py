@@ -59,7 +59,7 @@ class WeightFetching:
             else:
                 try:
                     _tie(waiter, acquire())
-                except Exception as refusal:  # # no request may wait forever
+                except Exception as refusal:  # no request may wait forever
                     waiter.set_exception(refusal)
 
         self.task(name).add_done_callback(fetched)

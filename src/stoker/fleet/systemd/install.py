@@ -178,7 +178,7 @@ def _undo(changes: Changes, run: Run) -> None:
         try:
             run(argv)
         except StokerError:
-            continue  # # report the first error
+            continue  # report the first error
 
 
 def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:

@@ -243,7 +243,7 @@ class WarmKeeper:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-            start_new_session=True,  # # Ctrl-C is meant for Stoker
+            start_new_session=True,  # Ctrl-C is meant for Stoker
             cwd=os.sep,  # no file system is kept busy by it
         )
 
@@ -267,7 +267,7 @@ class WarmKeeper:
         async for line in holder.stdout:
             progress = msgspec.json.decode(line, type=HoldProgress)
             if progress.path not in self._files():
-                continue  # # it was dropped in the meantime
+                continue  # it was dropped in the meantime
             if progress.problem:
                 self._log.warning("%s is not kept warm: %s", progress.path, progress.problem)
             self._progress[progress.path] = progress

@@ -210,7 +210,7 @@ class AssertionRule(NamedTuple):
 
 
 # A restart is for what a restart can cure. A serve that works, but not as configured, would come back as it is: it is
-# # reported; restarted only if configured
+# reported; restarted only if configured
 TABLE: tuple[AssertionRule, ...] = (
     AssertionRule(Assertion.ANSWERS, Remedy.RESTART, _answers),
     AssertionRule(Assertion.EXACT_ID, Remedy.RESTART, _exact_id),

@@ -25,7 +25,7 @@ def drift(
     if command and record.command and command != record.command:
         found.append("its command line has changed since it was started")
     if environment is None or environment.get(MARK_VARIABLE) != record.nonce:
-        # # Some programs overwrite their command line with a title; it proves nothing then.
+        # Some programs overwrite their command line with a title; it proves nothing then.
         return tuple(found) or None
     changed = sorted(name for name, value in serve.env.items() if environment.get(name) != value)
     if changed:

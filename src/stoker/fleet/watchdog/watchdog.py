@@ -194,7 +194,7 @@ class WatchdogLoop:
         """The serves to check now. Notices starts and ends."""
         running = self._sees.running()
         for name in [name for name, watched in self._watched.items() if running.get(name) is not watched.running]:
-            del self._watched[name]  # # a check in progress notices by itself
+            del self._watched[name]  # a check in progress notices by itself
         now = self._clock.now()
         for name, start in running.items():
             if name not in self._watched:
@@ -280,7 +280,7 @@ class WatchdogLoop:
         match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
                 if not self._acts.restart(name, verdict.reason):
-                    return  # # it is stopping already; if it stays, the next check asks again
+                    return  # it is stopping already; if it stays, the next check asks again
                 watched.is_told = True
                 self._histories[name] = history.counted(now)
                 self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, verdict.reason)

@@ -100,7 +100,7 @@ class Anomaly(msgspec.Struct):
     @property
     def summary(self) -> str:
         counts = f"{sum(self.reruns)} of {len(self.reruns)} repeats and {sum(self.stress)} of {len(self.stress)} more"
-        return f"{self.reason}; {counts} differed: {'it stays' if self.is_persistent else 'it happened once'}"
+        return f"{self.reason}; {counts} differed: {'it persists' if self.is_persistent else 'it happened once'}"
 
 
 # -- asking --------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -
         return None
     if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 5
         return None
-    wrong = "; it is wrong, too" if now.is_right is False and before.is_right else ""
+    wrong = "; it is also wrong" if now.is_right is False and before.is_right else ""
     same = len(_while_equal(before.words, now.words))
     return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
 
@@ -229,11 +229,11 @@ def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok:
         raise BaselineRefused(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
     if found.unknown and not unknown_ok:
         text = f"whether the baseline {baseline.id} belongs to this model is not known ({'; '.join(found.unknown)})"
-        raise BaselineRefused(f"{text}: `--unknown-ok` takes what is unknown for equal")
+        raise BaselineRefused(f"{text}: with `--unknown-ok`, unknown parts count as equal")
     if baseline_in(baseline).digest != digest:
         text = f"the baseline {baseline.id} was recorded with other questions"
         raise BaselineRefused(
-            f"{text}: record one anew with `stoker eval canary SERVE --record`", code="other_questions"
+            f"{text}: record a new one with `stoker eval canary SERVE --record`", code="other_questions"
         )
     return not found.execution
 
@@ -243,7 +243,7 @@ def baseline_in(run: Run) -> Baseline:
     try:
         return msgspec.json.decode(run.raw, type=Baseline)
     except msgspec.DecodeError as error:
-        raise BaselineRefused(f"{run.id} is no baseline of a canary ({error})", code="no_baseline") from error
+        raise BaselineRefused(f"{run.id} is not a canary baseline ({error})", code="no_baseline") from error
 
 
 # -- doing ---------------------------------------------------------------------------------------------------------
@@ -337,10 +337,10 @@ def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | i
     numbers["repeats_differing"] = sum(anomaly.reruns) + sum(anomaly.stress)
     if not anomaly.is_persistent:
         return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.summary}", numbers=numbers)
-    cause = "the model, its template, its sampling or the engine changed; or the engine computes wrongly"
-    fix = "`stoker results compare BASELINE THIS` names what changed; put it back, or record a new baseline"
+    cause = "the model, its template, its sampling or the engine changed, or the engine computes wrongly"
+    fix = "`stoker results compare BASELINE THIS` shows what changed; revert it, or record a new baseline"
     if anomaly.reason.startswith(_SILENT):
-        cause, fix = "the serve did not answer", "see whether it runs, and what it said: stoker serves logs SERVE"
+        cause, fix = "the serve did not answer", "check whether it runs, and look at its log: stoker serves logs SERVE"
     return Finding(name, Outcome.FAILED, anomaly.summary, cause, fix, numbers)
 
 

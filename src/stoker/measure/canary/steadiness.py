@@ -35,9 +35,9 @@ class SteadinessCheck:
         texts = [_said(answer) for answer in answers]
         if self._first is None:
             if failed:
-                return Finding("canary", Outcome.FAILED, f"no answer at its first look: {failed[0]}")
+                return Finding("canary", Outcome.FAILED, f"no answer to the first questions: {failed[0]}")
             self._first = texts  # 1
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers kept to compare with")
+            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers stored as the reference")
         odd = [at for at, (text, first) in enumerate(zip(texts, self._first, strict=True)) if text != first]
         if not odd:
             return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
@@ -48,7 +48,7 @@ class SteadinessCheck:
         again = [await self._ask(client, self._questions[at]) for _ in range(REPEATS)]
         differing = sum(_said(answer) != self._first[at] for answer in again)
         failures = [answer.timing.failure for answer in again if not answer.timing.is_ok]
-        what = f"question {at + 1} was answered otherwise, and {differing} of {REPEATS} repeats too"
+        what = f"question {at + 1} was answered differently, also in {differing} of {REPEATS} repeats"
         what += f" ({failures[0]})" if failures else ""
         outcome = Outcome.FAILED if differing >= MOST else Outcome.PASSED
         return Finding("canary", outcome, what, numbers={"differing": differing + 1, "n": REPEATS + 1})

@@ -131,9 +131,9 @@ def verdict(a: ComparedModel, b: ComparedModel, classes: Sequence[ClassCompariso
             parts.append(f"{word.value} at " + ", ".join(f"{one.name} ({points(one)})" for one in found))
     same = sum(one.verdict is ModelVerdict.SAME for one in classes)
     if same:
-        parts.append(f"not distinguishable {'elsewhere' if parts else 'in what it answers'} ({same} of {len(classes)})")
+        parts.append(f"not distinguishable {'elsewhere' if parts else 'in quality'} ({same} of {len(classes)})")
     if not classes:
-        parts.append("not compared by class: no class was measured of both")
+        parts.append("not compared by class: no class was measured for both")
     speed = _speed_words(a, b)
     return f"{b.name} is {', '.join(parts)}" + (f", and {speed}" if speed else "; their speeds were not measured")
 

@@ -5,7 +5,7 @@
 3. a bound of a rate: the interval lies on the right side                       -> passed
                       the whole interval lies on the wrong side                 -> failed
                       it holds the bound                                        -> undecided: more samples
-4. a context that works, below the bound, and nothing longer was tried          -> undecided: a longer search
+4. a context that works, below the bound, and no longer context was tried          -> undecided: a longer search
 5. a figure of a benchmark: requests of its step failed                         -> failed: it is of the survivors only
                             fewer requests than the figure takes                -> undecided: it is to be run
 6. a number                                                                     -> compared
@@ -139,7 +139,7 @@ def _judge(condition: Condition, run: Run | None, kind: Kind, task_class: str) -
     if seen is None:
         return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} has no {condition.metric}")  # 1
     if condition.op in (">", ">=") and not condition.holds(seen) and _went_on_working(run):
-        return Finding(name, Outcome.UNDECIDED, f"{condition.metric} = {seen}, and nothing longer was tried")  # 4
+        return Finding(name, Outcome.UNDECIDED, f"{condition.metric} = {seen}, and no longer context was tried")  # 4
     outcome = Outcome.PASSED if condition.holds(seen) else Outcome.FAILED  # 6
     return Finding(name, outcome, f"{condition.metric} = {seen:.4g}", numbers={condition.metric: seen})
 
@@ -150,12 +150,12 @@ def _judge_figure(condition: Condition, run: Run) -> Finding:
     need = needed_step(condition)
     if failed and figure_of(condition) != "requests_failed":  # 5
         of = f"{failed} of {failed + (n or 0)}"
-        return Finding(name, Outcome.FAILED, f"{of} requests failed: a figure of the others proves nothing")
+        return Finding(name, Outcome.FAILED, f"{of} requests failed: figures of the rest prove nothing")
     if not _is_of_fresh_prompts(run):
-        return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} is not of fresh prompts (mode warm)")
+        return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} did not use fresh prompts (mode warm)")
     if seen is None or (need is not None and n is not None and n < need.requests):
         why = f"{run.kind} {run.id} has no {metric}" if seen is None else f"{metric} = {_shown(metric, seen)}"
-        counted = f"; {n} requests were answered, and it takes {need.requests}" if need is not None and n else ""
+        counted = f"; {n} requests were answered, {need.requests} are needed" if need is not None and n else ""
         return Finding(name, Outcome.UNDECIDED, why + counted)
     is_time = figure_of(condition).startswith(TIMES)
     outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 6
@@ -208,5 +208,5 @@ def _judge_rate(condition: Condition, run: Run) -> Finding:
     if not condition.holds(other):
         return Finding(condition.text, Outcome.FAILED, seen, numbers=numbers)
     least = samples_for(condition)
-    few = f"; even all right, it takes {least} samples" if least is not None and n < least else ""
+    few = f"; even if all pass, {least} samples are needed" if least is not None and n < least else ""
     return Finding(condition.text, Outcome.UNDECIDED, seen + few, numbers=numbers)

@@ -161,7 +161,7 @@ def why_undecidable(condition: Condition, fixtures: Mapping[str, int], classes: 
         known = (
             "p50, p95 (60 requests), p99 (300) and max" if _QUANTILE.fullmatch(figure) else ", ".join(sorted(_OTHERS))
         )
-        return f"`{text}`: a benchmark has no figure `{figure[:64]}`; it has {known}"
+        return f"`{text}`: a benchmark has no figure `{figure[:64]}`; known figures: {known}"
     if not condition.rate:
         return ""
     least = samples_for(condition)

@@ -92,11 +92,11 @@ def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
         late = [reply for reply in row.repeats if not is_punctual(reply.requests, step.rate)]
         if late:
             outcome = Outcome.UNDECIDED if outcome is Outcome.PASSED else outcome
-            cause = "this machine sent requests later than 10 % of the time between two: the step says nothing"
+            cause = "this machine sent requests late, by more than 10 % of their interval: the step is invalid"
             fix = "run the benchmark from another machine, or ask for a lower --rate"
     if any(reply.has_given_up for reply in row.repeats):
-        cause = "given up: one request after the other failed"
-        fix = "look whether the serve still runs: stoker serves status, stoker serves logs"
+        cause = "given up: too many requests failed in a row"
+        fix = "check whether the serve still runs: stoker serves status, stoker serves logs"
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
 
 
@@ -116,7 +116,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
         }
         numbers |= values
         words = f"at {at.clients} clients; " if at is not None else "none; "
-        found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended: {stop.value}", numbers=values))
+        found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended because: {stop.value}", numbers=values))
     if (
         bench.first_rung_again is not None
         and bench.first_rung_again.repeats
@@ -132,7 +132,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
                 "drift",
                 Outcome.UNDECIDED if is_off else Outcome.PASSED,
                 seen,
-                "the machine became slower or faster meanwhile: heat, or other work on it" if is_off else "",
+                "the machine became slower or faster during the run: heat, or other load" if is_off else "",
                 "run it again on an idle machine; do not compare the steps of this run" if is_off else "",
                 {"drift": numbers["drift"]},
             )
@@ -163,9 +163,9 @@ def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
         Finding(
             "cached",
             Outcome.UNDECIDED,
-            f"prompts of this run are new, and the server says it took their tokens from a cache: {seen}",
-            "something in front of the model keeps answers, or its cache joins equal pieces of different prompts",
-            "ask for longer prompts with --prompt-tokens, or look what caches there; times to first token are too good",
+            f"the prompts of this run are new, but the server reports cached tokens: {seen}",
+            "something in front of the model caches answers, or its cache matches parts of different prompts",
+            "ask for longer prompts with --prompt-tokens, or find the cache; the times to first token are too good",
             {f"{name}.cached_share": share for name, share in shares.items()},
         )
     ]

@@ -47,7 +47,7 @@ def read(path: Path) -> list[PlanOutput]:
     if path.is_dir():
         return _read(path)
     if not path.exists():
-        raise FixtureError(f"{path} is no directory and no file: outputs are read from *.jsonl files")
+        raise FixtureError(f"{path} does not exist: outputs are read from *.jsonl files")
     return _lines(path)
 
 
@@ -106,14 +106,14 @@ def plan_report(
     outputs, baselines = list(outputs), list(baselines)
     names = sorted({output.model for output in baselines})
     if both := sorted({output.model for output in outputs}.intersection(names)):
-        raise FixtureError(f"'{both[0]}' is a baseline, and a model that is graded: give one of them another name")
+        raise FixtureError(f"'{both[0]}' is both a baseline and a graded model: rename one of them")
     checks = {one.id: one.check for one in fixtures if isinstance(one.check, PlanCheck)}
     graded_: dict[tuple[str, str], dict[str, Any]] = {}
     for output in (*outputs, *baselines):
         key = (output.model, output.fixture)
         check = checks.get(output.fixture)
         if check is None:
-            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is no fixture for plans")
+            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is not a planning fixture")
         if key in graded_:
             raise FixtureError(f"'{output.model}' answers '{output.fixture}' twice")
         graded_[key] = _graded(output, check)

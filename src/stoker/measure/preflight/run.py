@@ -104,7 +104,7 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
     """In the table's order. Raises ValueError for a name that is none."""
     for name in only:
         if name not in NAMES:
-            raise ValueError(f"there is no gate '{name}'; there are {', '.join(NAMES)}")
+            raise ValueError(f"there is no check '{name}'; there are {', '.join(NAMES)}")
     return [gate for gate in CHECKS if not only or gate.name in only]
 
 

@@ -24,3 +24,8 @@ CHECKS: tuple[PreflightCheck, ...] = (
     *REPEAT, *IMAGE, *LETTERS,
 )  # fmt: skip
 NAMES: tuple[str, ...] = tuple(gate.name for gate in CHECKS)
+DIALECTS = (
+    "all checks ask in Chat Completions; over-context and tool-round-trip also ask in Messages: "
+    "none sees a fault that only another dialect has"
+)
+"""What no check can see, whichever it is."""

@@ -44,9 +44,9 @@ def target_at(url: str, model: str, key: str | None = None) -> Target:
         url = f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url} is no address: write it as http://HOST:PORT/v1")
+        raise ValueError(f"{url} is not an address: write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise ValueError("a key does not belong into the address: name its variable with --key-env")
+        raise ValueError("an address must not contain a key: name the key's variable with --key-env")
     tls = parts.scheme == "https"
     path = parts.path.rstrip("/").removesuffix("/v1")
     return Target(parts.hostname, parts.port or (443 if tls else 80), path, model, key, tls)
@@ -60,11 +60,11 @@ async def list_models(target: Target) -> list[ListedModel]:
     finally:
         pool.close()
     if status in (401, 403):
-        raise UpstreamError("it wants a key: name the variable that holds it with --key-env", code="unauthorized")
+        raise UpstreamError("it requires a key: name its variable with --key-env", code="unauthorized")
     try:
         return [ListedModel(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
     except (msgspec.DecodeError, LookupError, TypeError):
-        raise UpstreamError(f"/v1/models answered {status} and no list of models", code="no_models") from None
+        raise UpstreamError(f"/v1/models answered {status} without a list of models", code="no_models") from None
 
 
 class PromptCounter:
@@ -103,7 +103,7 @@ class PromptCounter:
             self._way = 3
         found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
         if found is None:
-            raise UpstreamError(f"'{target.served_name}' does not tell how many tokens a prompt has", code="no_usage")
+            raise UpstreamError(f"'{target.served_name}' does not report how many tokens a prompt has", code="no_usage")
         self.how = "usage of an answer"
         return found
 

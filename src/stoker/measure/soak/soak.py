@@ -173,7 +173,7 @@ class Soak:
         while True:
             following = self._schedule.next(self.elapsed, self.record.started)
             for cycle in following.missed:
-                self._event("missed", f"cycle {cycle + 1} did not start in its time: something else went on until now")
+                self._event("missed", f"cycle {cycle + 1} did not start on time: the previous work took too long")
             self.record.started += len(following.missed)
             await self._wait(following.wait)
             if following.cycle is None:
@@ -194,7 +194,7 @@ class Soak:
             await self._times.sleep(asked)
             away = overslept(asked, self.elapsed - before)
             if away is not None:
-                self._event("suspended", f"nothing ran for {away:.0f} s: the machine slept, or had no time")
+                self._event("suspended", f"nothing ran for {away:.0f} s: the machine was suspended or overloaded")
             await self._look()
 
     async def _look(self) -> bool:

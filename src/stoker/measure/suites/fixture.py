@@ -73,7 +73,7 @@ def read_fixtures(directory: Path, classes: Collection[str] = CLASSES) -> list[F
     Raises FixtureError: no such directory, no fixture in it, one that cannot be read, an id twice.
     """
     if not directory.is_dir():
-        raise FixtureError(f"{directory} is no directory: fixtures are read from its *.jsonl files")
+        raise FixtureError(f"{directory} is not a directory: fixtures are read from its *.jsonl files")
     return _read(directory, classes)
 
 
@@ -112,7 +112,7 @@ def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
             places[one.id] = place
             found.append(one)
     if not found:
-        raise FixtureError(f"{directory} holds no fixtures: they are lines of *.jsonl files")
+        raise FixtureError(f"{directory} has no fixtures: they are lines of *.jsonl files")
     return found
 
 
@@ -138,15 +138,15 @@ def parse_fixture(line: bytes, place: str, classes: Collection[str] = CLASSES) -
 def _wrong(one: Fixture, classes: Collection[str]) -> str:
     """1. its id  2. its class  3. turns  4. what the asker adds  5. a number that is none."""
     if not one.id or not ALPHABET.issuperset(one.id):  # 1
-        return "`id` wants letters, digits, dots and dashes"
+        return "`id` must consist of letters, digits, dots and dashes"
     if one.task_class not in classes:  # 2
-        return f"`task_class` '{one.task_class}' is none of {', '.join(classes)}"
+        return f"`task_class` '{one.task_class}' is unknown; known classes: {', '.join(classes)}"
     turns = one.request.get("messages")
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
-        return "`request.messages` wants turns, each with a role"  # 3
+        return "`request.messages` must hold turns, each with a role"  # 3
     for name in ("model", "stream"):  # 4
         if name in one.request:
-            return f"`request.{name}` is not the fixture's to say"
+            return f"`request.{name}` must not be set by a fixture"
     checks = one.check.checks if isinstance(one.check, AllChecks) else [one.check]
     for check in checks:  # 5
         if isinstance(check, NumberCheck) and not DECIMAL.fullmatch(check.value):

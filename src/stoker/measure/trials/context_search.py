@@ -138,10 +138,10 @@ async def try_context(context: int, wanted: float, start: StartEngine) -> Contex
         trial = ContextTrial(context, "", kv_tokens, concurrency)
         own = _own_limit(started.report.props)
         if own is not None and own < context:
-            trial.outcome = f"the engine took {own} tokens for its limit instead"
+            trial.outcome = f"the engine set its limit to {own} tokens instead"
             return trial
         if concurrency is not None and concurrency < wanted:
-            trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} wanted"
+            trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} required"
             return trial
         client = ModelClient(started.target)
         try:

@@ -129,20 +129,20 @@ def parse_variations(given: Sequence[str]) -> dict[str, list[str]]:
         if not equals or not values:
             raise BadVariation(f"--vary {text}: write KEY=VALUE,VALUE,..., as parallel=4,8")
         if key not in KEYS:
-            raise BadVariation(f"--vary {text}: there is no key '{key}' to vary; there are {', '.join(KEYS)}")
+            raise BadVariation(f"--vary {text}: unknown key '{key}'; known keys: {', '.join(KEYS)}")
         if key in found:
-            raise BadVariation(f"--vary {key} is given twice: put all its values into one, with commas between")
+            raise BadVariation(f"--vary {key} is given twice: put all its values into one, separated by commas")
         for value in values:
             _value(key, value)
         found[key] = values
     if not found:
-        raise BadVariation("what is to vary? --vary parallel=4,8 --vary context=4096,8192")
+        raise BadVariation("--vary is required, for example --vary parallel=4,8 --vary context=4096,8192")
     count = 1
     for values in found.values():
         count *= len(values)
     if count > MOST:
         sizes = " x ".join(str(len(values)) for values in found.values())
-        raise BadVariation(f"these are {count} variants ({sizes}), and a sweep runs at most {MOST}: leave values out")
+        raise BadVariation(f"these are {count} variants ({sizes}); a sweep runs at most {MOST}: use fewer values")
     return found
 
 
@@ -167,7 +167,7 @@ def _value(key: str, text: str) -> Any:
             return tuple(shlex.split(text))
         return (_OF_SERVE.get(key) or _OF_TUNING[key])(text)
     except ValueError:
-        raise BadVariation(f"--vary {key}: '{text[:40]}' is no value for it") from None
+        raise BadVariation(f"--vary {key}: '{text[:40]}' is not a valid value") from None
 
 
 def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:

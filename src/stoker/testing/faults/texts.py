@@ -172,7 +172,7 @@ TEXTS = (
           shortens=True),
     ServingFault("over-context-500", "prompts beyond the context end with 500", _of("over-context"),
           status=lambda status: 500 if status == 400 else status),
-    ServingFault("nondeterminism", "temperature 0 is not heeded", _of("determinism"), request=_hot,
+    ServingFault("nondeterminism", "temperature 0 is ignored", _of("determinism"), request=_hot,
                  needs_real_engine=True),
     ServingFault("eos-missing", "answers do not end", _of("eos"), request=_endless, needs_real_engine=True),
     ServingFault("special-token-leaked", "the end token stands in the text", _of("special-tokens"), whole=_leak[0],

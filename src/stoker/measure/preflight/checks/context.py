@@ -61,7 +61,7 @@ async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return failed("small", f"{wanted[-1]:,} tokens were asked for, the context is {context:,}", context=context)
     tokens, rest = await _per_sentence(client, ctx)
     if not tokens:
-        return failed("uncounted", "usage.prompt_tokens is missing or stands still: lengths cannot be checked")
+        return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     asks, words, at = [], [], []
     for size in wanted:
         for depth in DEPTHS:
@@ -100,10 +100,10 @@ async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. near the limit is accepted  2. beyond it is refused with 4xx, in both dialects"""
     context = ctx.facts.context
     if context is None:
-        return not_applicable("the serve does not say how long its context is")
+        return not_applicable("the serve does not report its context length")
     tokens, rest = await _per_sentence(client, ctx)
     if not tokens:
-        return failed("uncounted", "usage.prompt_tokens is missing or stands still: lengths cannot be checked")
+        return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     dice, near = ctx.dice("over"), ""
     if context <= MOST:
         text = " ".join(filler.sentences(dice, int((0.93 * context - rest) / tokens)))

@@ -62,7 +62,7 @@ async def _pace(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if longer < LEAST:
         return not_applicable(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
     if sum(is_awake) < LEAST_AWAKE:
-        return not_applicable("this machine is too busy to tell: it wakes up too late to see single pieces")
+        return not_applicable("this machine is too busy for this check: it cannot see single pieces")
     one = min(many, key=_span)
     rate = f"{one.timing.tokens.output or one.timing.chunks} tokens within {_span(one) * 1000:.1f} ms"
     text = f"each of {len(many)} long streams begins {longer * 1000:.0f} ms later, then comes in a burst: {rate}"

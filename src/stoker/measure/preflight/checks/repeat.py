@@ -76,7 +76,7 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
             0
         ]
         example = quoted(one.reply.visible_text, 40)
-        text = f"{len(odd)} of {n} answers differ in kind: {example}, most are {quoted(usual, 40)}"
+        text = f"{len(odd)} of {n} answers are of another kind: {example}, mostly {quoted(usual, 40)}"
         return failed("answers", text, n=n, passed=n - len(odd))
     marks = _marks(repeats)
     known = {name: mark for name, mark in marks.items() if name in ctx.baseline}

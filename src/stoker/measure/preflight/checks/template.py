@@ -93,7 +93,7 @@ async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
     switch = {name: asked[name] for name in ("chat_template_kwargs",) if name in asked}
     told = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
     if not isinstance(told, dict) or not isinstance(told.get("prompt"), str):  # 1
-        return not_applicable("the engine has no /apply-template; prompt-tokens stands in")
+        return not_applicable("the engine has no /apply-template; the check prompt-tokens covers some of it")
     prompt: str = told["prompt"]
     places = [prompt.find(text) for text in (_SYSTEM, _ASKED, _SAID, _AGAIN)]
     if places[0] < 0:  # 2
@@ -107,7 +107,7 @@ async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return failed("generation", f"it ends with {tail!r}, while answers begin with {opening!r}")
     tokens = await _pieces(ctx, prompt)
     if tokens is None:
-        return passed("system, order and ending are right; tokens could not be had")
+        return passed("system, order and ending are right; its tokens are not available")
     for mark in dict.fromkeys(_MARK.findall(prompt)):  # 4
         if not any(piece == mark for piece in tokens):
             return failed("foreign", f"the template writes {mark}, which is no token of this model")

@@ -176,7 +176,7 @@ TEXT = (
     PreflightCheck(
         "special-tokens",
         "no special token in an answer",
-        "tokens with names that nobody knows; those in thoughts",
+        "unknown special tokens; special tokens in thoughts",
         _special,
     ),
     PreflightCheck(

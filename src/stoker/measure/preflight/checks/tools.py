@@ -222,7 +222,7 @@ async def _round_trip(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 async def _told_in_messages(ctx: CheckContext, tool: OfferedTool, asked: str, city: str, told: str) -> ModelReply:
     if ctx.messages is None:
-        raise ValueError("needs the other dialect")
+        raise ValueError("the serve does not speak the Messages API")
     use = {"type": "tool_use", "id": "toolu_a1b2c3", "name": tool.name, "input": {"city": city}}
     result = {"type": "tool_result", "tool_use_id": "toolu_a1b2c3", "content": told}
     turns = [user_turn(asked), {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]

@@ -75,4 +75,4 @@ def check_edit(check: EditCheck, answer: Answer) -> Grade:
     except EditError as error:  # 1
         return Grade(False, str(error))
     same = _same(result.strip("\n").splitlines(), check.wanted.strip("\n").splitlines())
-    return PASSED if same else Grade(False, "applies, and gives another text")  # 2
+    return PASSED if same else Grade(False, "applies, but gives another text")  # 2

@@ -91,7 +91,7 @@ def check_number(check: NumberCheck, answer: Answer) -> Grade:
     found = _result(answer_text(answer))
     if found is None:
         return Grade(False, f"no number: {quoted(answer_text(answer))}")
-    return PASSED if found == Decimal(check.value) else Grade(False, f"{found} and not {check.value}")
+    return PASSED if found == Decimal(check.value) else Grade(False, f"{found} instead of {check.value}")
 
 
 def _result(text: str) -> Decimal | None:
@@ -130,7 +130,7 @@ def check_needle(check: NeedleCheck, answer: Answer) -> Grade:
     if not has_phrase(text, check.value):
         return Grade(False, f"not found: {quoted(text)}")
     if wrong := next((decoy for decoy in check.decoys if has_phrase(text, decoy)), None):
-        return Grade(False, f"also told {quoted(wrong)}")
+        return Grade(False, f"also named {quoted(wrong)}")
     return PASSED
 
 
@@ -146,7 +146,7 @@ def check_line(check: LineCheck, answer: Answer) -> Grade:
     named = [int(found) for found in _LINE.findall(text)]  # 1
     numbers = named or [int(found) for found in re.findall(r"(?<![\w.])\d{1,6}(?![\w])", text)]  # 2
     places = sorted({value for value in numbers if 1 <= value <= check.of})
-    return PASSED if places == [check.line] else Grade(False, f"{_listed(places)} and not line {check.line}")
+    return PASSED if places == [check.line] else Grade(False, f"{_listed(places)} instead of line {check.line}")
 
 
 def _listed(places: Sequence[int]) -> str:

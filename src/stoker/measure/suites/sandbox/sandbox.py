@@ -93,7 +93,7 @@ def _ways() -> list[IsolationMethod]:
     spaces = [IsolationMethod("own network, processes and user", own, user) for user in users if own]
     return [
         *spaces,
-        *(IsolationMethod("no network of its own: unshare is not granted here", (), user) for user in users),
+        *(IsolationMethod("no own network: unshare is not permitted here", (), user) for user in users),
     ]
 
 
@@ -221,7 +221,7 @@ def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> Sand
     early = reply.listen()
     output, seconds = reply.output[:OUTPUT], round(time.monotonic() - reply.began, 3)
     if not reply.is_ready:  # 1
-        why = "no sign of life" if early else output.decode("utf-8", "replace").strip()[-160:]
+        why = "no output" if early else output.decode("utf-8", "replace").strip()[-160:]
         return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox did not start: {why}", output, seconds)
     verdict, _, why = reply.last.partition(" ")
     if verdict == "passed":  # 2
@@ -229,9 +229,9 @@ def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> Sand
     if verdict == "failed":  # 3
         return SandboxResult(SandboxOutcome.FAILED, why, output, seconds)
     if early == "output":  # 4
-        return SandboxResult(SandboxOutcome.FAILED, f"said more than {OUTPUT} bytes", output, seconds)
+        return SandboxResult(SandboxOutcome.FAILED, f"wrote more than {OUTPUT} bytes", output, seconds)
     if early == "time":  # 5
         return SandboxResult(SandboxOutcome.FAILED, f"took longer than {WALL:g} s", output, seconds)
     return SandboxResult(
-        SandboxOutcome.FAILED, "ended without a result: a limit was reached, or it stopped itself", output, seconds
+        SandboxOutcome.FAILED, "ended without a result: it reached a limit, or exited", output, seconds
     )  # 6
