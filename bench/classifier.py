@@ -99,7 +99,7 @@ def load(path: Path = LABELLED) -> list[LabelledPrompt]:
 def _of_request(row: _Request) -> LabelledPrompt:
     """As routing sees it: a prompt that nobody counted is long by its size."""
     seen, _ = outline(Dialect(row.dialect), bytes(row.body))
-    seen = msgspec.structs.replace(seen, is_long=seen.about >= LONG)
+    seen = msgspec.structs.replace(seen, is_long=seen.estimated_tokens >= LONG)
     return LabelledPrompt(row.task_class, row.hard, seen, tuple(row.also), row.lang)
 
 

@@ -23,11 +23,11 @@ from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.task import CLASSES
-from stoker.domain.tier import Cost, Row, Tier, Verdict
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.fleet.swapping.residency import Residency
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.state import Phase, Room, Seat
+from stoker.request.lease.state import ServePhase, ServeState, SlotState
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import Requester, TierRouter
 
@@ -188,20 +188,20 @@ def _filled(text: str, length: int) -> str:
 
 def routing() -> TierRouter:
     """Three tiers: one that runs and is allowed, one that would have to be loaded, and a cloud."""
-    room = Room(Slot("gpu"))
-    small, large = (Seat(Serve(name, slot="gpu"), room) for name in ("small", "large"))
-    cloud = Seat(Serve("cloud", driver=Driver.EXTERNAL), Room(Slot("cloud")))
+    room = SlotState(Slot("gpu"))
+    small, large = (ServeState(Serve(name, slot="gpu"), room) for name in ("small", "large"))
+    cloud = ServeState(Serve("cloud", driver=Driver.EXTERNAL), SlotState(Slot("cloud")))
     seats = {seat.serve.name: seat for seat in (small, large, cloud)}
-    room.seats += (small, large)
-    cloud.room.seats.append(cloud)
-    small.phase = cloud.phase = Phase.READY
+    room.serves += (small, large)
+    cloud.slot_state.serves.append(cloud)
+    small.phase = cloud.phase = ServePhase.READY
     tiers = (
         Tier("small", "small"),
         Tier("large", "large"),
         Tier("cloud", "cloud", cloud=True, cost=Cost(3.0, 15.0)),
     )
     rows = {
-        (tier, name): Row(tier, name, f"{tier}-1", "x", 40, 39, Verdict.ALLOW, latency=1.0)
+        (tier, name): ProfileRow(tier, name, f"{tier}-1", "x", 40, 39, Verdict.ALLOW, latency=1.0)
         for tier in ("small", "large")
         for name in CLASSES
     }

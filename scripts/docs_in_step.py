@@ -18,7 +18,7 @@ import msgspec
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Tier, Verdict, Verify
+from stoker.domain.tier import ProfileRow, Tier, Verdict, Verify
 from stoker.quality.classifier_model import OUTCOMES
 from stoker.quality.classifier_model import status as told_by
 from stoker.quality.judge import DROPS as OF_THE_JUDGE
@@ -106,7 +106,7 @@ def keys(document: dict[str, object], path: str) -> Iterator[str]:
 def shown() -> dict[str, object]:
     """`routing` of /status with an entry in each of its lists."""
     tier = Tier("tier", "serve")
-    row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
+    row = ProfileRow(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
     evidence = Evidence({(tier.name, "chat"): row})
     evidence.on_configured({tier.serve: Fingerprint("now", "now")})
     router = TierRouter(RouterSettings((tier,)), [], evidence, Nobody(), lambda: 0.0)

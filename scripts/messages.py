@@ -22,8 +22,8 @@ SOURCE, PAGE = ROOT / "src" / "stoker", ROOT / "docs" / "reference" / "messages.
 SKIPPED = (
     "stoker/testing",
     "stoker/request/codec/harness.py",
-    "stoker/request/decide/companion.py",
-    "stoker/request/translate/neutral/corners.py",
+    "stoker/request/decide/classifier_model.py",
+    "stoker/request/translate/neutral/gaps.py",
     "stoker/measure/preflight/wordings.py",
     "stoker/measure/planning/judgements.py",
 )

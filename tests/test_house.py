@@ -16,9 +16,9 @@ STATE = {
     "measure/load/generator.py:StepRequests": "what one step of a load has come to so far",
     "request/accept/wire.py:Wire": "the state of one request on its connection, which tells it of loss and resumption",
     "request/codec/frames.py:StreamReader": "the state of one answer that is read",
-    "request/relay/pool.py:Connection": "the state of one connection; the pool owns it",
+    "request/relay/pool.py:UpstreamConnection": "the state of one connection; the pool owns it",
     "request/relay/reply.py:Reply": "the state of one reply",
-    "request/relay/reply.py:Wire": "a wire, as the reply sees it",
+    "request/relay/reply.py:ReplyWire": "a wire, as the reply sees it",
     "store/metrics.py:MetricsCell": "counts of one kind of request; the metrics own them",
     "store/metrics.py:ServeSeries": "counts of one serve; the metrics own them",
 }

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call, Text
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites import check_kinds
 from stoker.measure.suites.fixture import Fixture, by_class
 
@@ -20,12 +20,12 @@ UNKNOWN = "I am not sure."
 
 
 def said(text: str) -> Answer:
-    return Answer("", "", [Text(text)], Stop.END)
+    return Answer("", "", [Text(text)], StopReason.END)
 
 
 def made(calls: Iterable[tuple[str, dict[str, Any]]]) -> Answer:
-    blocks = [Call(f"call_{number}", name, json.dumps(values)) for number, (name, values) in enumerate(calls, 1)]
-    return Answer("", "", list(blocks), Stop.CALLS)
+    blocks = [ToolCall(f"call_{number}", name, json.dumps(values)) for number, (name, values) in enumerate(calls, 1)]
+    return Answer("", "", list(blocks), StopReason.CALLS)
 
 
 def right(one: Fixture) -> Answer:

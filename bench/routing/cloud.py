@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 from bench.routing import answers
 from stoker.domain.answer import Answer
-from stoker.domain.prompt import Call, Text
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites.fixture import Fixture
 from stoker.measure.suites.grading import check_in_sandbox
 
@@ -51,7 +51,7 @@ def completion(answer: Answer, asked: int) -> dict[str, Any]:
     calls = [
         {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.arguments}}
         for block in answer.blocks
-        if isinstance(block, Call)
+        if isinstance(block, ToolCall)
     ]
     text = "".join(block.text for block in answer.blocks if isinstance(block, Text))
     message = {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}

@@ -19,10 +19,10 @@ from bench.routing.policies import Pair
 from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import ProfileRow, Verdict
 from stoker.measure.reports import plots
 from stoker.measure.suites.grading import check_in_sandbox
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.translate import READ_ANSWER
 
 TIERS = ("spark", "cloud")
@@ -39,8 +39,8 @@ def pair(task_class: str, spark: bool, sky: bool, routed: str, found: str = "") 
     return Pair(task_class, cells, dict.fromkeys(figures.WAYS, served))
 
 
-def row(task_class: str, passed: int, n: int, tier: str = "spark") -> Row:
-    return Row(tier, task_class, "", "", n, passed, Verdict.VERIFY)
+def row(task_class: str, passed: int, n: int, tier: str = "spark") -> ProfileRow:
+    return ProfileRow(tier, task_class, "", "", n, passed, Verdict.VERIFY)
 
 
 EASY = [pair("chat", True, True, "spark"), pair("chat", True, False, "spark")]
@@ -255,7 +255,7 @@ def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
     with cloud.Cloud(cloud.book(drawn, off)) as sky:
         heard = [calls.post(sky.port, "/v1/chat/completions", one.request) for one in drawn]
         strange, _ = calls.post(sky.port, "/v1/chat/completions", {"messages": []})
-    given = [READ_ANSWER[Dialect.CHAT](Losses()).whole(json.loads(body)) for _, body in heard]
+    given = [READ_ANSWER[Dialect.CHAT](Losses()).read_whole(json.loads(body)) for _, body in heard]
     right = [check_in_sandbox(one.check, answer).passed for one, answer in zip(drawn, given, strict=True)]
     assert [status for status, _ in heard] == [200] * 12
     assert right == [False, *[True] * 11]

@@ -8,14 +8,14 @@ from stoker.cli.console.errors import UsageError
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings
-from stoker.domain.tier import Row, Tier, Verdict
+from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures
 
 TIER = Tier("small", "spark")
 
 
-def row(task_class: str, verdict: Verdict) -> Row:
-    return Row("small", task_class, "i", "e", 4, 4, verdict)
+def row(task_class: str, verdict: Verdict) -> ProfileRow:
+    return ProfileRow("small", task_class, "i", "e", 4, 4, verdict)
 
 
 def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest.CaptureFixture[str]) -> None:

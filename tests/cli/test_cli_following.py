@@ -17,8 +17,8 @@ from stoker.cli.commands import decisions_follow
 from stoker.cli.console.errors import NotRunning
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.spending import Spent
-from stoker.domain.tier import LIVE, Row, Verdict
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
 from stoker.store.live_grades import encode
 
@@ -217,8 +217,10 @@ def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[s
 
 def grades(config: Path, *rows: tuple[str, str, int, int]) -> Path:
     path = config.parent / "state" / "live.json"
-    listed = [Row(tier, name, "i", "e", n, passed, Verdict.VERIFY, source=LIVE) for tier, name, passed, n in rows]
-    path.write_bytes(encode({(row.tier, row.task_class): row for row in listed}, Spent()))
+    listed = [
+        ProfileRow(tier, name, "i", "e", n, passed, Verdict.VERIFY, source=LIVE) for tier, name, passed, n in rows
+    ]
+    path.write_bytes(encode({(row.tier, row.task_class): row for row in listed}, DailySpending()))
     return path
 
 

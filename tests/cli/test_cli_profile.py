@@ -11,8 +11,8 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.main import run
-from stoker.domain.spending import Spent
-from stoker.domain.tier import Demotion, Row, Verdict
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import Demotion, ProfileRow, Verdict
 from stoker.store.demotions import Demotions, path_of
 from stoker.store.live_grades import encode as live
 from stoker.store.profile import encode
@@ -24,9 +24,11 @@ serve = "fast"
 """
 
 
-def row(task_class: str = "chat", passed: int = 27, n: int = 27, **more: Any) -> Row:
+def row(task_class: str = "chat", passed: int = 27, n: int = 27, **more: Any) -> ProfileRow:
     verdict = more.pop("verdict", Verdict.ALLOW)
-    return Row(more.pop("tier", "cheap"), task_class, "i", "e", n, passed, verdict, 0.25, "bootstrap", "d", **more)
+    return ProfileRow(
+        more.pop("tier", "cheap"), task_class, "i", "e", n, passed, verdict, 0.25, "bootstrap", "d", **more
+    )
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def profile(config: Path) -> Path:
     return config.parent / "state" / "profile.json"
 
 
-def write(path: Path, *rows: Row) -> Path:
+def write(path: Path, *rows: ProfileRow) -> Path:
     path.write_bytes(encode(rows))
     return path
 
@@ -77,9 +79,9 @@ def test_whether_rows_still_count_is_not_guessed_while_nothing_runs(
     assert "which rows still count is known while Stoker runs: stoker up --config" in capsys.readouterr().err
 
 
-def graded(profile: Path, *rows: Row) -> None:
+def graded(profile: Path, *rows: ProfileRow) -> None:
     path = profile.with_name("live.json")
-    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, Spent()))
+    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, DailySpending()))
 
 
 def test_grades_of_live_answers_stand_beside_what_was_measured(

@@ -17,11 +17,11 @@ from stoker.cli.evaluate import results
 from stoker.cli.evaluate.save_run import save_run
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 
 
-def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100.0) -> Run:
+def made(day: int, kind: RunKind = RunKind.CANARY, model: str = "x", rate: float = 100.0) -> Run:
     run_id = f"202611{day:02d}T175901Z-{kind.value}-fast-00{day:02d}"
     subject = Subject("fast", "fast", "http://x/v1", fingerprint=Fingerprint("i", "e", {"model": model}))
     findings = [Finding("sum", Outcome.FAILED, "it differs", "a cause", "a fix")]
@@ -32,7 +32,7 @@ def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100
 @pytest.fixture
 def kept(config: Path) -> list[Run]:
     """Three results of different days; the third is a soak."""
-    runs = [made(3), made(2, model="y", rate=110.0), made(1, Kind.SOAK)]
+    runs = [made(3), made(2, model="y", rate=110.0), made(1, RunKind.SOAK)]
     for one in runs:
         result_file.save(one, config.parent / "state" / "results")
     return runs

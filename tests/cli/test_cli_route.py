@@ -11,7 +11,7 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.main import run
-from stoker.domain.task import Source
+from stoker.domain.task import ClassSource
 from stoker.domain.tier import Tier
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -44,9 +44,9 @@ def test_a_class_is_passed_on_as_the_callers_word(stoker: FakeStoker, capsys: py
     assert stoker.posts()[0][1]["task"] == "chat"
 
 
-@pytest.mark.parametrize("source", list(Source))
+@pytest.mark.parametrize("source", list(ClassSource))
 def test_each_source_of_a_class_has_its_words(
-    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], source: Source
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], source: ClassSource
 ) -> None:
     stoker.answer(ROUTE, found(source=source.value))
     assert run(["route", "hello"]) == 0

@@ -31,7 +31,7 @@ def test_settings_are_left_out_for_good_only_where_that_helped(
     class Answer:
         usage = None
 
-        def whole(self, body: bytes) -> None:
+        def translate_whole(self, body: bytes) -> None:
             pass
 
     monkeypatch.setattr(internal_client, "exchange", exchange)

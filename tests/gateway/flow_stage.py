@@ -30,11 +30,11 @@ from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.settings import FlowSettings
+from stoker.request.accept.access_control import AccessControl
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
-from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
-from stoker.request.relay.pool import Pool
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.testing.client import RawClient, compose_request
@@ -177,7 +177,7 @@ def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...]
     return compose_request("POST", path, document, headers)
 
 
-def dropping_from(pool: Pool) -> Notify:
+def dropping_from(pool: ConnectionPool) -> Notify:
     """Closes the connections to a serve that requests are no longer sent to."""
 
     def notify(event: Event) -> None:
@@ -211,7 +211,7 @@ class Stage:
         self.lines: list[Talk] = []
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
-        self.pool = Pool()
+        self.pool = ConnectionPool()
         self.status = SmallStatus()
         self._asked: asyncio.Queue[Talk] = asyncio.Queue()
         self._clients: list[RawClient] = []
@@ -226,13 +226,13 @@ class Stage:
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
-        formatter = Formatter(Signer((b"key" * 11,)), LoopClock().wall)
+        formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
         self.carrier = Carrier(
             self.conductor, self.pool, formatter, LoopClock(), lambda serve, text: self.notes.append(f"{serve}: {text}")
         )
         settings = FlowSettings(self.front_door, names)
         self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
-        self.door = Door(self.front_door)
+        self.door = AccessControl(self.front_door)
         front = Front(self.flow, self.door, self.endpoints(), self._count)
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
@@ -280,7 +280,7 @@ class Stage:
 
     def left(self) -> dict[str, int]:
         """What is held; all zero once everything has ended."""
-        seats = self.conductor.scheduler.seats.values()
+        seats = self.conductor.scheduler.serves.values()
         return {
             **self.conductor.statistics(),
             "active": len(self.flow.active),

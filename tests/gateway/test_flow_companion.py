@@ -22,14 +22,14 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Translation
-from stoker.domain.task import Outline, Source, Task
+from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 
@@ -38,7 +38,7 @@ SMALL = a_serve("small", served_name="small-1", dialects=CHAT)
 TELLER = a_serve("teller", served_name="teller-1", dialects=CHAT, max_active=1)
 CLOUD = replace(TELLER, driver=Driver.EXTERNAL, translation=Translation(cloud=True))
 MARK = Fingerprint("i", "e")
-UNSURE = Task("chat", Source.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
+UNSURE = Task("chat", ClassSource.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
 
 
 class House:
@@ -52,7 +52,7 @@ class House:
         self.counts: Counter[str] = Counter()
 
         def classify(seen: Outline, declared: str | None, known: Collection[str]) -> Task:
-            return task if declared is None else Task(declared, Source.DECLARED)
+            return task if declared is None else Task(declared, ClassSource.DECLARED)
 
         tiers = (Tier("cheap", "small", classes=("*",)),)
         sees = stage.conductor.residency
@@ -61,7 +61,7 @@ class House:
         self.evidence = Evidence({})
         self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now, classify)
         self.know(MARK)
-        client = InternalClient(stage.pool, Formatter(Signer((b"key" * 11,)), lambda: 1.0))
+        client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: 1.0))
         self.companion = ClassifierModel(state, stage.conductor, client, self.counts, LoopClock().now)
         self.prove(MARK)
 
@@ -162,7 +162,7 @@ def test_from_high_risk_it_brings_a_request_down_only_where_the_built_in_one_is_
 ) -> None:
     @story(SMALL, TELLER)
     async def tell(stage: Stage) -> None:
-        built_in = Task("review", Source.LEARNED, (), sure=0.4, risk=sure)
+        built_in = Task("review", ClassSource.LEARNED, (), sure=0.4, risk=sure)
         rows = {"high_risk": ("review",)}
         async with house(stage, built_in, below=1.0, **rows) as it:
             await it.load()

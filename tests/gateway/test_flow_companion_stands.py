@@ -12,7 +12,7 @@ from tests.gateway.test_flow_companion import CLOUD, SMALL, TELLER, UNSURE, hous
 from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.task import Source, Task
+from stoker.domain.task import ClassSource, Task
 from stoker.testing.client import compose_request
 
 
@@ -21,8 +21,8 @@ from stoker.testing.client import compose_request
     [
         (UNSURE._replace(sure=0.8), 0.8),
         (UNSURE._replace(sure=0.0), 0.0),
-        (Task("json-extract", Source.RULES, ("wants_json",)), 1.0),
-        (Task("chat", Source.DEFAULT), 1.0),
+        (Task("json-extract", ClassSource.RULES, ("wants_json",)), 1.0),
+        (Task("chat", ClassSource.DEFAULT), 1.0),
     ],
 )
 def test_nobody_is_asked_where_it_is_sure_or_the_text_did_not_decide(task: Task, below: float) -> None:

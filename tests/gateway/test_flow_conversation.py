@@ -11,7 +11,7 @@ from tests.gateway.test_flow_routing import LARGE, SMALL, sealed, whole
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
-from stoker.domain.tier import Row, Tier, Verdict
+from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.routing.classifier import classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -30,7 +30,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
 def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **router: Any) -> TierRouter:
     """One local tier, measured to be good enough at some classes, and perhaps a cloud."""
     tiers = (Tier("local", "small"), *((Tier("trusted", "large", cloud=True),) if cloud else ()))
-    rows = {("local", name): Row("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
+    rows = {("local", name): ProfileRow("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
     sees = stage.conductor.residency
     evidence = Evidence(rows)
     made = TierRouter(RouterSettings(tiers, **router), stage.serves, evidence, sees, LoopClock().now, classify)

@@ -17,9 +17,9 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
-from stoker.domain.task import Outline, Source, Task
-from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
-from stoker.request.lease.state import Phase
+from stoker.domain.task import ClassSource, Outline, Task
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict, Verify
+from stoker.request.lease.state import ServePhase
 from stoker.routing.classes import Classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -31,13 +31,13 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 
 
 def classify(seen: Outline, declared: str | None, known: Collection[str]) -> Task:
-    return Task(declared or "chat", Source.DECLARED if declared else Source.RULES, ("word:test",))
+    return Task(declared or "chat", ClassSource.DECLARED if declared else ClassSource.RULES, ("word:test",))
 
 
 def route(
     stage: Stage,
     verify: Verify = Verify.HOLD_TOOLS,
-    rows: Mapping[tuple[str, str], Row] | None = None,
+    rows: Mapping[tuple[str, str], ProfileRow] | None = None,
     classify: Classify = classify,
     **router: Any,
 ) -> TierRouter:
@@ -326,7 +326,7 @@ async def test_where_a_right_call_went_out_already_a_wrong_one_is_not_repaired(s
 @story(SMALL, LARGE)
 async def test_what_is_only_watched_passes_byte_for_byte_and_is_counted(stage: Stage) -> None:
     """Behaviour 43: a measured allow of what it still is."""
-    row = Row("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
+    row = ProfileRow("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
     router = route(stage, rows={("cheap", "chat"): row})
     router.evidence.on_identified("small", Fingerprint("i", "e"))
     client = await stage.client()
@@ -392,7 +392,7 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
 
 
 def careful(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    return Task("planning", Source.LEARNED, ("sure:34%",), else_="chat")
+    return Task("planning", ClassSource.LEARNED, ("sure:34%",), else_="chat")
 
 
 @story(SMALL, LARGE)
@@ -495,7 +495,7 @@ async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) ->
     talk = await stage.asked()
     async with asyncio.TaskGroup() as others:
         others.create_task(stage.conductor.unload("large", drain_timeout=PATIENCE))
-        await stage.until(lambda: stage.conductor.scheduler.seats["large"].phase is Phase.DRAINING)
+        await stage.until(lambda: stage.conductor.scheduler.serves["large"].phase is ServePhase.DRAINING)
         await answered_by_cheap(stage, client, talk)
         held.reply(whole())
         assert (await last.reply()).status == 200
@@ -607,7 +607,7 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
 
 @story(SMALL, LARGE)
 async def test_a_share_of_the_requests_goes_first_to_another_tier_that_proved_good_enough(stage: Stage) -> None:
-    rows = {(tier, "chat"): Row(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
+    rows = {(tier, "chat"): ProfileRow(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
     router = route(stage, rows=rows, explore=0.1)
     router.evidence.on_identified("small", Fingerprint("i", "e"))
     await stage.conductor.switch("large")

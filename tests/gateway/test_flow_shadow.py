@@ -22,7 +22,7 @@ from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
@@ -55,7 +55,7 @@ class House:
         self.evidence = Evidence({})
         self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now)
         self.know("i")
-        client = InternalClient(stage.pool, Formatter(Signer((b"key" * 11,)), lambda: self.at))
+        client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
         judge = Judge(stage.conductor, client, LoopClock().now)
         self.shadow = ShadowGrader(self.evidence, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()

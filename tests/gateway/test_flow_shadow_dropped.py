@@ -14,7 +14,7 @@ from tests.gateway.test_flow_shadow import CHAT, LARGE, SMALL, house, served, ve
 
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver
-from stoker.domain.tier import Row, Verdict, Verify
+from stoker.domain.tier import ProfileRow, Verdict, Verify
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_reload_counts_for_what_waits_already(reason: str) -> None:
 @story(SMALL, LARGE)
 async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begins_anew(stage: Stage) -> None:
     async with house(stage, judge="cheap") as it:
-        it.evidence.on_measured({("cheap", "chat"): Row("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
+        it.evidence.on_measured({("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
         await stage.conductor.switch("small")
         client = await stage.client()
         for word in ("fail", "fail", "fail"):

@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
 from stoker.disk import atomic
-from stoker.domain.tier import Cost, Row, Verdict, Verify
+from stoker.domain.tier import Cost, ProfileRow, Verdict, Verify
 from stoker.quality import shadow
 from stoker.store.live_grades import read
 
@@ -97,16 +97,18 @@ async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage)
 @story(SMALL, LARGE)
 async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
     async with house(stage) as it:
-        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
-        before = {("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
+        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        before = {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
         it.evidence.on_measured(before)
         assert it.evidence.grades == {}, "it is new to Stoker, however old it is"
-        it.evidence.on_graded(Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
         it.evidence.on_measured(dict(before))
         assert len(it.evidence.grades) == 1, "nothing was measured since"
         it.begin()
         await stage.until((it.state / "live.json").exists, "it is written")
-        it.evidence.on_measured({("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)})
+        it.evidence.on_measured(
+            {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)}
+        )
         assert it.evidence.grades == {}, "measured since"
         it.begin()
         await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
@@ -115,7 +117,7 @@ async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(st
 @story(SMALL, LARGE)
 async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
     async with house(stage) as it:
-        allowed = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
+        allowed = ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
         it.evidence.on_measured({("cheap", "chat"): allowed})
         await it.load()
         await served(stage)

@@ -296,7 +296,7 @@ async def test_a_serve_that_died_just_now_is_started_again_and_the_request_serve
         nobody.bind(("127.0.0.1", 0))  # bound, but it does not listen: as good as dead
         gone = replace(running.target, port=nobody.getsockname()[1])
         stage.conductor.running["a"] = replace(running, target=gone)
-        stage.conductor.scheduler.seats["a"].ready_since -= 100  # it was up for long: no back-off
+        stage.conductor.scheduler.serves["a"].ready_since -= 100  # it was up for long: no back-off
         await client.send(ask())
         await stage.until(lambda: stage.flow.active)
         asyncio.get_running_loop().call_later(0.01, stage.fleet.die, "a")

@@ -17,8 +17,8 @@ from tests.gateway.flow_stage import Stage, a_serve, delta, story
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
-from stoker.request.relay import site
-from stoker.request.relay.pictures import Pictures
+from stoker.request.relay import image_address as site
+from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.testing.client import RawClient, SseEvent, compose_request
 
 MESSAGES = "/v1/messages"
@@ -264,7 +264,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
     port = server.sockets[0].getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "PORTS", {*site.PORTS, port})
-        pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        pictures = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
         stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
         client = await stage.client()
         await client.send(looking_at(f"http://127.0.0.1:{port}/"))
@@ -284,7 +284,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
 
 @story()
 async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
-    stage.flow.configure(replace(stage.flow.settings, pictures=Pictures(Media(fetch=True))))
+    stage.flow.configure(replace(stage.flow.settings, pictures=ImageFetcher(Media(fetch=True))))
     client = await stage.client()
     await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
     reply = await client.reply()

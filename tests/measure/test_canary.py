@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.domain.run import Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.measure.canary import canary
 from stoker.measure.canary.canary import (
     Baseline,
@@ -203,7 +203,7 @@ def test_calls_count_with_their_arguments_in_any_order_of_keys() -> None:
 def baseline(parts: dict[str, str], raw: bytes | None = None) -> Run:
     subject = Subject("fast", "fast", "http://x/v1", fingerprint=Fingerprint("i", "e", parts))
     kept = raw if raw is not None else msgspec.json.encode(Baseline("d"))
-    return Run("one", Kind.CANARY, 0, 0, subject, Outcome.PASSED, raw=msgspec.Raw(kept))
+    return Run("one", RunKind.CANARY, 0, 0, subject, Outcome.PASSED, raw=msgspec.Raw(kept))
 
 
 def test_given_a_baseline_of_another_fingerprint_then_the_comparison_is_refused() -> None:

@@ -12,7 +12,7 @@ from scripts import held_out as script
 
 from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
-from stoker.domain.task import HIGH_RISK, Outline, Source, Task
+from stoker.domain.task import HIGH_RISK, ClassSource, Outline, Task
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
 from stoker.measure.classifier.proof import (
     AnswersHeader,
@@ -53,7 +53,7 @@ def answers(names: Sequence[str], seconds: float = 0.1) -> dict[str, ClassifierA
 
 
 def tasks(*names: str, sure: float = 0.5) -> list[Task]:
-    return [Task(name, Source.LEARNED, (), sure=sure) for name in names]
+    return [Task(name, ClassSource.LEARNED, (), sure=sure) for name in names]
 
 
 # -- what is better --------------------------------------------------------------------------------------------------

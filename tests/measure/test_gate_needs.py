@@ -6,7 +6,7 @@ import pytest
 
 from stoker.domain.gate import Gate, condition
 from stoker.domain.routing import RouterSettings, TaskClass
-from stoker.domain.run import Kind
+from stoker.domain.run import RunKind
 from stoker.domain.tier import Tier
 from stoker.measure.gate.measurements import (
     classes_of,
@@ -45,7 +45,7 @@ FIXTURES = {"code-write": 60}
 def test_a_figure_names_its_step_and_the_requests_that_it_takes(text: str, step: str, requests: int) -> None:
     found = needed_step(condition(text))
     assert found is not None
-    assert (found.step, found.requests, kind_of(condition(text))) == (step, requests, Kind.BENCHMARK)
+    assert (found.step, found.requests, kind_of(condition(text))) == (step, requests, RunKind.BENCHMARK)
     assert why_undecidable(condition(text), {}) == ""
 
 
@@ -100,9 +100,9 @@ def test_the_smallest_number_of_samples_is_the_smallest(text: str) -> None:
 
 
 def test_a_class_of_tasks_is_measured_by_its_suite() -> None:
-    assert kind_of(condition("code-write.lower >= 0.8")) is Kind.BOOTSTRAP
-    assert kind_of(condition("own.lower >= 0.8")) is Kind.PREFLIGHT
-    assert kind_of(condition("own.lower >= 0.8"), ("own",)) is Kind.BOOTSTRAP
+    assert kind_of(condition("code-write.lower >= 0.8")) is RunKind.BOOTSTRAP
+    assert kind_of(condition("own.lower >= 0.8")) is RunKind.PREFLIGHT
+    assert kind_of(condition("own.lower >= 0.8"), ("own",)) is RunKind.BOOTSTRAP
 
 
 def test_a_class_that_the_configuration_sends_to_a_serve_is_proposed_unless_the_gate_asks_for_it() -> None:

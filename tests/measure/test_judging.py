@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Document,
-    Format,
     Image,
     Prompt,
     Redacted,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
+    ToolResult,
     Turn,
 )
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Row, Verdict
+from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.measure.statistics.stats import Sprt
 from stoker.measure.statistics.stats import SprtVerdict as Decided
 from stoker.quality.judge_prompt import JudgeGrade, conversation_text, judge_question, merge_grade, parse_grade
@@ -53,11 +53,11 @@ def test_the_judge_is_shown_turns_calls_results_tools_and_the_wanted_form() -> N
             [
                 Turn(Role.SYSTEM, [Text("be brief")]),
                 Turn(Role.USER, [Text("look it up"), Document(text="a page")]),
-                Turn(Role.ASSISTANT, [Thinking("hm"), Redacted("x"), Call("1", "look", '{"at": 1}')]),
-                Turn(Role.USER, [Result("1", [Text("found")])]),
+                Turn(Role.ASSISTANT, [Thinking("hm"), Redacted("x"), ToolCall("1", "look", '{"at": 1}')]),
+                Turn(Role.USER, [ToolResult("1", [Text("found")])]),
             ],
             tools=[Tool("look", "looks", msgspec.Raw(b'{"type":"object"}'))],
-            format=Format(msgspec.Raw(b'{"type":"array"}')),
+            format=AnswerFormat(msgspec.Raw(b'{"type":"array"}')),
         )
     )
     assert shown == (
@@ -68,7 +68,7 @@ def test_the_judge_is_shown_turns_calls_results_tools_and_the_wanted_form() -> N
 
 
 @pytest.mark.parametrize(
-    "block", [Image(data="x"), Audio("wav", "x"), Document(data="x"), Result("1", [Image(url="x")])]
+    "block", [Image(data="x"), Audio("wav", "x"), Document(data="x"), ToolResult("1", [Image(url="x")])]
 )
 def test_what_a_judge_of_text_cannot_see_is_not_graded(block: Block) -> None:
     assert conversation_text(prompt(Text("what is it?"), block)) is None
@@ -156,7 +156,7 @@ def test_words_around_the_object_do_not_matter(one: JudgeGrade, before: str, aft
 # -- what they add up to ---------------------------------------------------------------------------------------------
 
 
-def added(row: Row | None, *passed: bool, mark: Fingerprint = MARK) -> Row:
+def added(row: ProfileRow | None, *passed: bool, mark: Fingerprint = MARK) -> ProfileRow:
     for one in passed:
         row = merge_grade(row, "cheap", "chat", mark, one, 5.0)
     assert row is not None

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Kind, Outcome, Run, Subject
+from stoker.domain.run import Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.load import replay
 from stoker.measure.load.generator import StepLength
@@ -133,9 +133,9 @@ def test_our_own_traffic_is_exported_without_hashes_and_can_be_replayed() -> Non
 
 
 def run(**more: Any) -> Run:
-    given: dict[str, Any] = {"id": result_file.new_id(Kind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
+    given: dict[str, Any] = {"id": result_file.new_id(RunKind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
     return Run(
-        kind=Kind.BENCHMARK, at=1.0, seconds=2.0, subject=Subject("a", "a", "http://h/v1"), outcome=Outcome.PASSED,
+        kind=RunKind.BENCHMARK, at=1.0, seconds=2.0, subject=Subject("a", "a", "http://h/v1"), outcome=Outcome.PASSED,
         **given,
     )  # fmt: skip
 

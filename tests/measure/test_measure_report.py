@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.measure.comparison.benchmarks import FigureVerdict, compare_benchmarks
 from stoker.measure.load.benchmark import Benchmark, BenchmarkObserver
 from stoker.measure.load.ladder import LadderStop
@@ -174,7 +174,7 @@ def test_whoever_interrupts_keeps_what_there_is() -> None:
 
 def run(numbers: dict[str, float | int | None], **more: Any) -> Run:
     finding = Finding("c1", Outcome.PASSED, numbers={"requests_ok": 1, **numbers})
-    given: dict[str, Any] = {"kind": Kind.BENCHMARK, "outcome": Outcome.PASSED, "findings": [finding], **more}
+    given: dict[str, Any] = {"kind": RunKind.BENCHMARK, "outcome": Outcome.PASSED, "findings": [finding], **more}
     return Run(id="x", at=0.0, seconds=1.0, subject=given.pop("subject", SUBJECT), **given)
 
 
@@ -217,7 +217,7 @@ def test_what_makes_two_runs_hard_to_compare_is_said() -> None:
         "x was interrupted",
     ]
     with pytest.raises(ValueError, match="no benchmark"):
-        compare_benchmarks(run({}), run({}, kind=Kind.SOAK))
+        compare_benchmarks(run({}), run({}, kind=RunKind.SOAK))
 
 
 # -- the page ------------------------------------------------------------------------------------------------------

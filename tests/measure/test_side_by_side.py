@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.domain.run import Fingerprint, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Fingerprint, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.comparison.runs import compare_runs, most_important, spread
 from stoker.measure.statistics.stats import Interval, wilson
 
@@ -12,7 +12,7 @@ from stoker.measure.statistics.stats import Interval, wilson
 def run(parts: dict[str, str], **numbers: Number) -> Run:
     named = {name.replace("__", "."): value for name, value in numbers.items()}
     subject = Subject("a", "a", "http://x/v1", fingerprint=Fingerprint(parts=parts))
-    return Run("one", Kind.BENCHMARK, 0, 0, subject, Outcome.PASSED, numbers=named)
+    return Run("one", RunKind.BENCHMARK, 0, 0, subject, Outcome.PASSED, numbers=named)
 
 
 def test_numbers_stand_side_by_side_with_difference_and_spreads() -> None:
@@ -55,7 +55,7 @@ def test_of_a_benchmark_the_twelve_figures_that_matter_come_first_with_their_uni
     ]
     numbers: dict[str, Number] = {f"{step}{name}": 2.0 for step in ("", "c1.", "c4.") for name in names}
     rows = compare_runs(run({}, **numbers), run({}, **dict.fromkeys(numbers, 3.0))).rows
-    shown = most_important(rows, Kind.BENCHMARK)
+    shown = most_important(rows, RunKind.BENCHMARK)
     assert [row.name for row in shown] == names[:12]
     assert [row.unit for row in shown[:6]] == ["tokens/s", "tokens/s", "clients", "1/s", "tokens/s", "ms"]
     assert {row.ratio for row in shown} == {1.5}
@@ -70,6 +70,6 @@ def test_of_anything_else_what_is_apart_and_what_changed_most_comes_first() -> N
         "y.n": 20,
     }
     after: dict[str, Number] = {**before, "n07": 300, "x.passed": 19}
-    shown = most_important(compare_runs(run({}, **before), run({}, **after)).rows, Kind.CANARY)
+    shown = most_important(compare_runs(run({}, **before), run({}, **after)).rows, RunKind.CANARY)
     assert [row.name for row in shown[:3]] == ["x rate", "y rate", "n07"]
     assert len(shown) == 12

@@ -16,7 +16,7 @@ from stoker.domain.events import AliasMoved, Event, MoveCause, PromotionWatchEnd
 from stoker.domain.gate import Alias, Override
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Leases
-from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Status
 from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
@@ -97,7 +97,7 @@ class Books:
         return None if port is None else Target("127.0.0.1", port, "", "scripted")
 
     def gate(
-        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: Kind = Kind.GATE,
+        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: RunKind = RunKind.GATE,
         gate: str = "default",
     ) -> str:  # fmt: skip
         findings = [
@@ -152,7 +152,7 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
     promotions = books.promotions()
     books.gate("failed", outcome=Outcome.FAILED)
     books.gate("other", serve="fast")
-    books.gate("bench", kind=Kind.BENCHMARK)
+    books.gate("bench", kind=RunKind.BENCHMARK)
     books.gate("lax", gate="lax")
     for evidence, said in (
         ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),

@@ -15,9 +15,9 @@ from stoker.domain.decision import Attempt, Routed
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.routing import RouterSettings
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Translation
-from stoker.domain.tier import Demotion, Row, Tier, Verdict
+from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
 from stoker.measure.artifacts import result_file
 from stoker.quality.collector import EvidenceCollector
 from stoker.quality.demotion import Demoter, Reports
@@ -50,8 +50,8 @@ class Nobody:
         return ""
 
 
-def row(name: str, task: str = "tool-use", at: float = 1.0) -> Row:
-    return Row(name, task, MARK.identity, MARK.execution, 27, 27, Verdict.ALLOW, at=at)
+def row(name: str, task: str = "tool-use", at: float = 1.0) -> ProfileRow:
+    return ProfileRow(name, task, MARK.identity, MARK.execution, 27, 27, Verdict.ALLOW, at=at)
 
 
 class Clock:
@@ -194,7 +194,7 @@ def test_a_gate_that_the_same_model_failed_when_it_was_well_is_no_news(
     async def go() -> None:
         one = Story(tmp_path)
         subject = Subject("a", "a", "", fingerprint=mark)
-        kept = Run("x-preflight-a-1", Kind.PREFLIGHT, 1.0, 1.0, subject, Outcome.FAILED, list(FAILED[0]))
+        kept = Run("x-preflight-a-1", RunKind.PREFLIGHT, 1.0, 1.0, subject, Outcome.FAILED, list(FAILED[0]))
         result_file.save(kept, result_file.results_of(tmp_path))
         (result_file.results_of(tmp_path) / "y-preflight-a-2.json").write_text("{")
         one.results = [FAILED]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Demotion, Row, Tier, Verdict
+from stoker.domain.tier import LIVE, Demotion, ProfileRow, Tier, Verdict
 from stoker.routing.evidence import Evidence
 
 KEY = ("cheap", "chat")
@@ -13,11 +13,13 @@ TIER = Tier("cheap", "small")
 MODEL = Fingerprint("weights", "flags")
 
 
-def row(at: float = 1.0, verdict: Verdict = Verdict.ALLOW, latency: float | None = None, source: str = "") -> Row:
-    return Row(*KEY, "weights", "flags", 40, 40, verdict, latency, source, at=at)
+def row(
+    at: float = 1.0, verdict: Verdict = Verdict.ALLOW, latency: float | None = None, source: str = ""
+) -> ProfileRow:
+    return ProfileRow(*KEY, "weights", "flags", 40, 40, verdict, latency, source, at=at)
 
 
-def running(rows: dict[tuple[str, str], Row]) -> Evidence:
+def running(rows: dict[tuple[str, str], ProfileRow]) -> Evidence:
     evidence = Evidence(rows)
     evidence.on_identified("small", MODEL)
     return evidence

@@ -11,8 +11,8 @@ from tests.gateway.test_flow_routing import LARGE, SMALL, route, whole
 from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.domain.task import Outline, Source, Task
-from stoker.domain.tier import Cost, Row, Tier, Verdict
+from stoker.domain.task import ClassSource, Outline, Task
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.routing.evidence import Evidence
 from stoker.routing.prewarm import PAUSE, Prewarmer
 from stoker.routing.router import Requester, TierRouter
@@ -94,13 +94,13 @@ class World:
             self.evidence.on_stopped(tier.serve)
         for serve in (self.room.holds, "far"):
             self.evidence.on_identified(serve, Fingerprint("i", "e"))
-        plan = self.router.plan(Task(task_class, Source.DECLARED), Outline(), Requester())
+        plan = self.router.plan(Task(task_class, ClassSource.DECLARED), Outline(), Requester())
         self.prewarmer.on_plan(plan)
         if starts:
             self.room.holds = plan.steps[0].tier.serve
 
     def measured(self, tier: str, task_class: str, verdict: Verdict) -> None:
-        row = Row(tier, task_class, "i", "e", 40, 40, verdict)
+        row = ProfileRow(tier, task_class, "i", "e", 40, 40, verdict)
         self.evidence.on_measured({**self.evidence.rows, (tier, task_class): row})
 
 

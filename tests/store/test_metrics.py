@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.tier import Cost
-from stoker.request.decide.breaker import State
+from stoker.request.decide.breaker import BreakerState
 from stoker.store import labels
 from stoker.store.exposition import expose
 from stoker.store.histogram import Histogram
@@ -371,7 +371,7 @@ def test_the_circuit_of_a_tier_is_in_one_state() -> None:
     states = {state: value(samples, "stoker_tier_circuit", tier="cheap", state=state) for state in labels.CIRCUITS}
     assert states == {"closed": 0, "open": 0, "half-open": 1, "rate-limited": 0}
     assert value(samples, "stoker_tier_circuit", tier="dear", state="closed") == 1
-    assert sorted(labels.CIRCUITS) == sorted(State)
+    assert sorted(labels.CIRCUITS) == sorted(BreakerState)
     assert "stoker_tier_circuit" not in scrape(Metrics(), {"routing": None})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.measure.requests.client import ModelClient, ModelReply
@@ -48,7 +48,7 @@ def chat(text: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("stream", [False, True])
 def test_it_answers_as_a_good_model_would_and_counts_what_it_says(asked: str, answer: str, stream: bool) -> None:
     heard = ask(chat(asked, stream=stream, stream_options={"include_usage": True} if stream else None))
-    assert (heard.text, heard.answer.stop) == (answer, Stop.END)
+    assert (heard.text, heard.answer.stop) == (answer, StopReason.END)
     assert heard.timing.tokens.output == -(-len(answer) // TOKEN)
 
 
@@ -70,7 +70,7 @@ def test_it_thinks_unless_it_is_asked_not_to() -> None:
     assert ask(chat("Say hello."), thinks=True).thinking
     assert not ask(chat("Say hello.", chat_template_kwargs={"enable_thinking": False}), thinks=True).thinking
     cut = ask(chat("Say hello.", max_tokens=3), thinks=True)
-    assert (cut.text, len(cut.thinking), cut.answer.stop) == ("", 3 * TOKEN, Stop.LENGTH)
+    assert (cut.text, len(cut.thinking), cut.answer.stop) == ("", 3 * TOKEN, StopReason.LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_it_thinks_unless_it_is_asked_not_to() -> None:
 )
 def test_each_dialect_is_cut_where_it_is_asked_to(dialect: Dialect, document: Mapping[str, Any]) -> None:
     heard = ask(document, dialect)
-    assert (len(heard.text), heard.answer.stop, heard.timing.tokens.output) == (8 * TOKEN, Stop.LENGTH, 8)
+    assert (len(heard.text), heard.answer.stop, heard.timing.tokens.output) == (8 * TOKEN, StopReason.LENGTH, 8)
 
 
 def test_it_stops_at_a_marker_and_refuses_what_it_cannot_take() -> None:

@@ -34,9 +34,9 @@ from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.promotion.promotions import Promotions
-from stoker.request.accept.door import Door
-from stoker.request.relay.pool import Pool
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.accept.access_control import AccessControl
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
 from stoker.store.state import StateDir
 
@@ -52,7 +52,7 @@ class Program(NamedTuple):
 
 def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> Program:
     """Call it on a running loop. `close_parts` ends what it returns."""
-    bus, pool = EventBus(), Pool()
+    bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
     fleet = build_fleet(context)
@@ -91,7 +91,7 @@ def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetPart
 
 
 def _build_gateway(
-    context: BuildContext, pool: Pool, store: StoreParts, fleet: FleetParts, promotions: Promotions,
+    context: BuildContext, pool: ConnectionPool, store: StoreParts, fleet: FleetParts, promotions: Promotions,
     quality: QualityParts,
 ) -> GatewayParts:  # fmt: skip
     formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
@@ -99,7 +99,7 @@ def _build_gateway(
     setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
     flow = Flow(setup.settings(context.active.current), carrier, context.clock, decisions.on_decision)
-    return GatewayParts(pool, setup, flow, Door(context.settings.front_door))
+    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
@@ -127,10 +127,10 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     return Front(flow, parts.gateway.door, endpoints, store.metrics.observe_refusal)
 
 
-def _thinking_signer(state: StateDir) -> Signer:
+def _thinking_signer(state: StateDir) -> ThinkingSigner:
     """Signs the thinking of local models. What was signed with the key before the last rotation is still accepted."""
     keys = (state.signing_key(), state.earlier_signing_key())
-    return Signer(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
+    return ThinkingSigner(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
 
 
 def _warn_of(serve: str, text: str) -> None:

@@ -22,7 +22,7 @@ from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names
-from stoker.request.relay.pictures import Pictures
+from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.classifier import classifier
 from stoker.routing.dispatch import Collaborators, Dispatcher
 from stoker.routing.router import TierRouter
@@ -62,7 +62,7 @@ class FlowSetup:
             settings.front_door,
             self.names(settings),
             dispatcher,
-            Pictures(settings.media),
+            ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
         )

@@ -11,18 +11,18 @@ from stoker.app.store_parts import StoreParts
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.promotion.promotions import Promotions
-from stoker.request.accept.door import Door
-from stoker.request.relay.pool import Pool
+from stoker.request.accept.access_control import AccessControl
+from stoker.request.relay.pool import ConnectionPool
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
     """The way of a request."""
 
-    pool: Pool
+    pool: ConnectionPool
     setup: FlowSetup
     flow: Flow
-    door: Door
+    door: AccessControl
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.domain.errors import StokerError
 from stoker.domain.events import PromotionWatchEnded
-from stoker.domain.run import Kind, Outcome, Run, Subject
+from stoker.domain.run import Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 
@@ -44,8 +44,8 @@ class PromotionResults:
     def _save(self, ended: PromotionWatchEnded) -> None:
         override, began = ended.override, ended.override.at
         run = Run(
-            result_file.new_id(Kind.PROMOTION, override.serve, began),
-            Kind.PROMOTION,
+            result_file.new_id(RunKind.PROMOTION, override.serve, began),
+            RunKind.PROMOTION,
             began,
             max(0.0, self._wall() - began),
             Subject(override.serve, override.alias, ""),

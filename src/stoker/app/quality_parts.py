@@ -20,8 +20,8 @@ from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
-from stoker.request.relay.pool import Pool
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.evidence import Evidence
 
 
@@ -36,7 +36,7 @@ class QualityParts:
     notice: ClassifierNotice
 
 
-def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, pool: Pool) -> QualityParts:
+def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, pool: ConnectionPool) -> QualityParts:
     clock, directory, leases = context.clock, context.directory, fleet.conductor
     evidence, counts, note = Evidence(), store.metrics.routed, store.events.note
 
@@ -49,7 +49,7 @@ def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, p
     demoter = Demoter(evidence, directory, leases.target, clock, Reports(note, counts.demoted_one))
     fingerprints = FingerprintStore(directory, launch)
     collector = EvidenceCollector(evidence, demoter, fingerprints, leases.target, note, on_identified)
-    client = InternalClient(pool, Formatter(Signer((context.state.signing_key(),)), clock.wall))
+    client = InternalClient(pool, Formatter(ThinkingSigner((context.state.signing_key(),)), clock.wall))
     model = ClassifierModel(directory, leases, client, counts.classifier, clock.now)
     grader = ShadowGrader(evidence, directory, Judge(leases, client, clock.now), counts, clock.wall)
     return QualityParts(evidence, collector, grader, model, ClassifierNotice(model, context.options.announce))

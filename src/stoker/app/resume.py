@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
-from stoker.request.lease.state import Phase, Room
+from stoker.request.lease.state import ServePhase, SlotState
 from stoker.store.active_residents import ActiveResidents
 
 log = logging.getLogger("stoker.app")
@@ -36,7 +36,9 @@ class Residents:
             log.warning("who runs in slot %s cannot be remembered: %s", slot, error)
 
 
-def to_resume(last: Mapping[str, str], slots: Mapping[str, Room], recovering: Collection[str]) -> list[tuple[str, str]]:
+def to_resume(
+    last: Mapping[str, str], slots: Mapping[str, SlotState], recovering: Collection[str]
+) -> list[tuple[str, str]]:
     """Slots and the serves to start in them.
 
     Left out: slots in which something runs or an interrupted swap is `recovering`, and serves that moved or are gone.
@@ -44,8 +46,8 @@ def to_resume(last: Mapping[str, str], slots: Mapping[str, Room], recovering: Co
     return [
         (slot, serve)
         for slot, serve in last.items()
-        if (room := slots.get(slot)) is not None
+        if (state := slots.get(slot)) is not None
         and slot not in recovering
-        and serve in {seat.name for seat in room.seats}
-        and all(seat.phase is Phase.STOPPED for seat in room.seats)
+        and serve in {one.name for one in state.serves}
+        and all(one.phase is ServePhase.STOPPED for one in state.serves)
     ]

@@ -105,7 +105,7 @@ async def _serve(
     recovering = {swap.slot for swap in fleet.journal.left()}
     await fleet.conductor.begin()
     if options.resume:
-        for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.rooms, recovering):
+        for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
             options.announce(f"resuming {serve} in slot {slot}")
             fleet.conductor.preload(serve)
     loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.domain.run import Kind
+from stoker.domain.run import RunKind
 
 _FORM = re.compile(
     r"(?P<metric>(?:r[0-9]+\.[0-9]+\.)?[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)?)\s*(?P<op><=|>=|<|>|==)\s*(?P<value>\S+)"
@@ -23,7 +23,11 @@ _UNITS = {
     "": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
     "KB": 1e3, "MB": 1e6, "GB": 1e9,
 }  # fmt: skip
-WHOLE = {Kind.PREFLIGHT.value: Kind.PREFLIGHT, Kind.CANARY.value: Kind.CANARY, Kind.SOAK.value: Kind.SOAK}
+WHOLE = {
+    RunKind.PREFLIGHT.value: RunKind.PREFLIGHT,
+    RunKind.CANARY.value: RunKind.CANARY,
+    RunKind.SOAK.value: RunKind.SOAK,
+}
 """Conditions of one word: that kind of measurement passed as a whole."""
 BOUNDS = ("lower", "upper")
 """`NAME.lower`: the lower end of the 95 % interval of the rate `NAME.passed` of `NAME.n`."""
@@ -39,7 +43,7 @@ class Condition(NamedTuple):
     """In seconds, bytes, or as it stands."""
 
     @property
-    def whole(self) -> Kind | None:
+    def measurement(self) -> RunKind | None:
         """The kind of measurement that has to have passed as a whole; None: it compares a number."""
         return None if self.op else WHOLE[self.metric]
 

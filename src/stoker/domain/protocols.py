@@ -137,7 +137,7 @@ class Clock(Protocol):
     def wall(self) -> float: ...
 
 
-class Store(Protocol):
+class DecisionStore(Protocol):
     """Keeps decisions. `record` never blocks; a full queue drops and counts."""
 
     def record(self, decision: Decision) -> None: ...

@@ -115,9 +115,9 @@ class RouterSettings(msgspec.Struct, frozen=True):
 
     def permits(self, tier: Tier, task_class: str) -> bool:
         """Whether the file lets this tier serve this class. Keys and verdicts have their own say."""
-        if not listed(task_class, tier.classes):
+        if not includes_class(task_class, tier.classes):
             return False
-        return not tier.cloud or (self.allow_cloud and listed(task_class, self.cloud_classes))
+        return not tier.cloud or (self.allow_cloud and includes_class(task_class, self.cloud_classes))
 
 
 def is_reserved(name: str) -> bool:
@@ -125,6 +125,6 @@ def is_reserved(name: str) -> bool:
     return name == AUTO or name.startswith(f"{AUTO}:")
 
 
-def listed(task_class: str, classes: tuple[str, ...]) -> bool:
+def includes_class(task_class: str, classes: tuple[str, ...]) -> bool:
     """Whether a list of classes holds this one."""
     return ANY in classes or task_class in classes

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
-from stoker.domain.conversation import Stay
+from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import Lease, PendingLease
@@ -18,7 +18,7 @@ from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
-from stoker.request.translate.neutral.dialogue import Check
+from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import AnswerTranslator
 
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Call:
         """A question to the engine, or a download, that has to end before the request can be sent."""
         self.token_count: tuple[str, int | None] = ("", None)
         """The serve that counted the prompt, and its tokens."""
-        self.stay: Stay | None = None
+        self.stay: SequenceLease | None = None
         """The kept conversation that this request continues."""
         self.verifier: Check | None = None
         """Reads the answer of the current attempt."""
@@ -135,7 +135,7 @@ class Call:
         if self.ending is None:
             self.ending = error
         if self.relay is not None:
-            self.relay.end(error)
+            self.relay.end_with(error)
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
         elif self.question is not None:

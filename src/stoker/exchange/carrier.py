@@ -28,13 +28,13 @@ from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
-from stoker.request.codec.peek import Top
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.context import may_exceed
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pictures import Pictures
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
-from stoker.request.translate.ollama.asking import wants_unload
+from stoker.request.translate.ollama.request_fields import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
 
 EXIT_NOTICED_WITHIN = 0.05
@@ -49,7 +49,7 @@ class Carrier:
     def __init__(
         self,
         leases: Leases,
-        pool: Pool,
+        pool: ConnectionPool,
         formatter: Formatter,
         clock: Clock,
         note: Callable[[str, str], None] = lambda serve, text: None,
@@ -58,7 +58,7 @@ class Carrier:
         self.leases = leases
         self.formatter = formatter
         self.counter = TokenCounter(leases, pool, formatter)
-        self.images = ImageInliner(leases, formatter, Pictures(Media()))
+        self.images = ImageInliner(leases, formatter, ImageFetcher(Media()))
         self._pool = pool
         self._clock = clock
         self._note = note
@@ -67,7 +67,7 @@ class Carrier:
         self._received: dict[str, int] = {}
         """Bytes received from each serve by calls that ended."""
 
-    def configure(self, front_door: FrontDoor, pictures: Pictures, secrets: Iterable[str]) -> None:
+    def configure(self, front_door: FrontDoor, pictures: ImageFetcher, secrets: Iterable[str]) -> None:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
         self.images = ImageInliner(self.leases, self.formatter, pictures)
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
@@ -78,7 +78,7 @@ class Carrier:
         return self.leases.target(serve)
 
     async def format(
-        self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
     ) -> UpstreamRequest:
         """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
         decision = call.decision
@@ -92,7 +92,7 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
         decision.translation = ""
-        call.reply.tell(b"x-stoker-serve", serve.name.encode())
+        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
     async def answer_without_generating(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> bool:
@@ -129,7 +129,7 @@ class Carrier:
     async def pass_through(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
         """One call of the serve with nothing changed. `counted`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, counted) or await call.lease_later()
-        head = request_head(method.encode(), path, lease.target, call.wire.given, len(body), plain=False)
+        head = request_head(method.encode(), path, lease.target, call.wire.raw_headers, len(body), plain=False)
         await self._relay(call, lease).send(lease.target, head, body)
 
     def release(self, call: Call) -> None:
@@ -145,13 +145,13 @@ class Carrier:
             usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
-            if relay.answer is not None:
-                decision.translation = relay.answer.told().decode() or decision.translation
+            if relay.translator is not None:
+                decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in _FAULTS:
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
         stay, call.stay = call.stay, None
         if stay is not None:
-            stay.end(None if relay is None else _tokens(relay))
+            stay.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None:
             lease.release()
@@ -169,7 +169,7 @@ class Carrier:
             call.lease_now(self.leases, serve.name, counted=False) or await call.lease_later()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
         answer = load_answer(request.top.model, int(self._clock.wall()), unloads, generate)
-        call.reply.whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
+        call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
     async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
         """Give this conversation a sequence of the engine, restored from what was saved of it."""
@@ -186,15 +186,15 @@ class Carrier:
         target, decision = lease.target, call.decision
         sequence = call.stay.sequence if call.stay is not None else None
         lease.on_cut = call.cut
-        given = request, target, call.wire.given, decision.id, sequence, call.verifier
+        given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
         encoded = await call.process(self.formatter.encode, *given)
         answer = encoded.answer
         if call.continuation is not None:
             answer = call.continuation
-            call.continuation.go_on(call.verifier)
+            call.continuation.continue_with(call.verifier)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
-            call.reply.tell(b"x-stoker-translation", decision.translation.encode())
+            call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
         endpoint = request.endpoint
         relay = self._relay(call, lease)
         await relay.send(
@@ -203,7 +203,7 @@ class Carrier:
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
-            self.formatter.words.learn(lease.target.key)
+            self.formatter.words.add_secret(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits, call.declines)
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)

@@ -9,16 +9,16 @@ from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter, UpstreamRequest
-from stoker.request.codec.peek import Top
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.decide.context import check_context
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking
 
 
 class TokenCounter:
     """Every method ends with the request. On cancel the question is given up, and its lease."""
 
-    def __init__(self, leases: Leases, pool: Pool, formatter: Formatter) -> None:
+    def __init__(self, leases: Leases, pool: ConnectionPool, formatter: Formatter) -> None:
         self._leases = leases
         self._pool = pool
         self._formatter = formatter
@@ -32,7 +32,9 @@ class TokenCounter:
         if tokens is not None and serve.context is not None:
             check_context(serve.name, serve.context, tokens, request.top.output_budget())
 
-    async def count_if_ready(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> int | None:
+    async def count_if_ready(
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes
+    ) -> int | None:
         """Prompt tokens, if that neither loads a model nor waits; None: unknown."""
         target = self._leases.target(serve.name)
         if target is None:
@@ -67,8 +69,8 @@ class TokenCounter:
         if tokens is None:
             text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
             raise UpstreamError(text, code="not_counted", status=501)
-        call.reply.tell(b"x-stoker-token-count", source.encode())
-        call.reply.whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
+        call.reply.set_header(b"x-stoker-token-count", source.encode())
+        call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
 
     async def _count(self, call: Call, serve: Serve, request: UpstreamRequest) -> int | None:
         """Prompt tokens; None: the engine has no counter. Takes none of the serve's places."""

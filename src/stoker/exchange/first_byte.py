@@ -75,4 +75,4 @@ class FirstByteTimer:
             return
         waited = self._loop.time() - self._sent
         text = f"serve '{self._serve}' sent nothing of an answer for {waited:.1f} s (first_byte_timeout)"
-        relay.end(UpstreamError(text, code=FIRST_BYTE, status=504))
+        relay.end_with(UpstreamError(text, code=FIRST_BYTE, status=504))

@@ -12,18 +12,18 @@ from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.serve import Serve
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
-from stoker.request.codec.peek import Top
-from stoker.request.codec.upstream import Words
+from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, Check
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
-from stoker.request.translate.tidy import is_plain, tidy
+from stoker.request.translate.checked_reply import CheckedReply
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.protocols import AnswerContext, Check
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.pass_through import adapt_body, is_plain
 from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
-from stoker.request.translate.watched import Watched
 
 _VERSION = b"2023-06-01"
 _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
@@ -39,11 +39,11 @@ class UpstreamRequest:
         self,
         client: Endpoint,
         endpoint: Endpoint,
-        top: Top,
+        top: BodyFields,
         body: bytes,
         notes: tuple[str, ...] = (),
         written: Written | None = None,
-        traits: Traits | None = None,
+        traits: Capabilities | None = None,
     ) -> None:
         self.client = client
         """The endpoint that the client called; `endpoint` is the one that the serve is called at."""
@@ -67,7 +67,7 @@ class UpstreamRequest:
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
         return self.written is not None and self.client.dialect in OLLAMA and not self.written.asked.turns
 
-    def rewritten(self, written: Written, top: Top) -> UpstreamRequest:
+    def rewritten(self, written: Written, top: BodyFields) -> UpstreamRequest:
         """The same request with another prompt."""
         return UpstreamRequest(self.client, self.endpoint, top, written.body, self.notes, written, self.traits)
 
@@ -83,23 +83,25 @@ class EncodedRequest(NamedTuple):
     body: bytes
     remove_usage: bool
     notes: tuple[str, ...]
-    answer: AnswerTranslator | Watched | None
+    answer: AnswerTranslator | CheckedReply | None
 
 
 class Formatter:
     """Makes upstream requests, and the translators of their answers."""
 
-    def __init__(self, signer: Signer, wall: Callable[[], float], words: Words | None = None) -> None:
-        self.words = words or Words()
+    def __init__(
+        self, signer: ThinkingSigner, wall: Callable[[], float], words: UpstreamMessages | None = None
+    ) -> None:
+        self.words = words or UpstreamMessages()
         """Decides what clients get of a serve's own words."""
         self._signer = signer
         self._wall = wall
-        self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Traits]] = {}
+        self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
     def format(
-        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
+        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
     ) -> UpstreamRequest:
         """The request for this serve. `target`: the running serve, whose engine was asked what it can do; None: it is
         not loaded yet. `reads`: parse and rewrite also what could pass through, so that the answer can be checked.
@@ -114,14 +116,14 @@ class Formatter:
         if dialect is endpoint.dialect and not (reads and dialect in PATHS):
             if dialect not in PATHS or is_plain(about):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = tidy(body, about, top.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = adapt_body(body, about, top.may_name_images) if dialect in PATHS else (body, ())
             if changes:
                 top.model_at = None
             return UpstreamRequest(endpoint, endpoint, top, tidied, changes)
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(top.stream) and endpoint.streams
         written = write_prompt(prompt, losses, about, self._signer)
-        written_top = Top(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_top.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
@@ -133,7 +135,7 @@ class Formatter:
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
         about = self._traits_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), about, self._signer)
-        top = Top(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
+        top = BodyFields(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
         return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], top, written.body, (), written, about)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -142,7 +144,7 @@ class Formatter:
         assert request.traits is not None
         asked = replace(request.written.asked, max_tokens=1, stream=False)
         written = write_prompt(asked, request.written.losses, request.traits, self._signer)
-        top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
+        top = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
         return request.rewritten(written, top)
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
@@ -188,14 +190,14 @@ class Formatter:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             plain = bool(request.top.stream) or check is not None
             head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
-            watched = None if check is None else Watched(request.endpoint.dialect, remove_usage, check, self.words)
+            watched = None if check is None else CheckedReply(request.endpoint.dialect, remove_usage, check, self.words)
             return EncodedRequest(head, body, remove_usage, request.notes + changes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
         if request.endpoint.dialect is Dialect.MESSAGES:
             headers.append((b"anthropic-version", _VERSION))
         head = request_head(b"POST", request.endpoint.path, target, headers, len(body), plain=True)
-        asked = Asked(
+        asked = AnswerContext(
             prompt=request.written.asked,
             request_id=request_id,
             created=int(self._wall()),
@@ -207,7 +209,7 @@ class Formatter:
         answer = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
         return EncodedRequest(head, body, remove_usage, notes, answer)
 
-    def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:
+    def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
         known = self._known_traits.get(key)
@@ -215,5 +217,5 @@ class Formatter:
             translation = serve.translation
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
-            known = self._known_traits[key] = serve, traits(serve.engine, dialect, translation.cloud, given)
+            known = self._known_traits[key] = serve, capabilities_of(serve.engine, dialect, translation.cloud, given)
         return known[1]

@@ -9,19 +9,19 @@ from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.bounds import HEAVY
-from stoker.request.codec.peek import Top
-from stoker.request.relay.pictures import Pictures
-from stoker.request.translate.remote import addresses, inlined
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.request.translate.remote_images import addresses, inlined
 
 
 class ImageInliner:
-    def __init__(self, leases: Leases, formatter: Formatter, pictures: Pictures) -> None:
+    def __init__(self, leases: Leases, formatter: Formatter, pictures: ImageFetcher) -> None:
         self._leases = leases
         self._formatter = formatter
         self._pictures = pictures
 
-    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, top: Top, body: bytes) -> bytes:
+    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes) -> bytes:
         """The body with images in the place of their URLs; the same body if the serve takes URLs or nothing may be
         downloaded. A fallback serve gets the images too: every serve that takes URLs also takes images.
         """

@@ -12,7 +12,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.leasing import busy
 from stoker.request.codec.frames import Usage
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import exchange
 from stoker.request.translate.translate import AnswerTranslator
 
@@ -20,7 +20,7 @@ from stoker.request.translate.translate import AnswerTranslator
 class InternalClient:
     """Asks a serve as any client would. The caller holds the lease."""
 
-    def __init__(self, pool: Pool, formatter: Formatter) -> None:
+    def __init__(self, pool: ConnectionPool, formatter: Formatter) -> None:
         self._pool = pool
         self._formatter = formatter
         self._plain: dict[str, Serve] = {}
@@ -49,7 +49,7 @@ class InternalClient:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
         assert isinstance(encoded.answer, AnswerTranslator)
-        encoded.answer.whole(body)
+        encoded.answer.translate_whole(body)
         return encoded.answer.usage, text.text
 
 
@@ -67,5 +67,5 @@ class _TextCollector:
     def judge(self, answer: Answer) -> None:
         self.text = "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
-    def told(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         return ()

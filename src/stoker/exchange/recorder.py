@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.domain.answer import Answer, Event, Finished, Grew, Kind, Opened, Stop
-from stoker.domain.prompt import Call, Prompt, Refusal, Text
-from stoker.request.translate.neutral.dialogue import Check
+from stoker.domain.answer import Answer, BlockKind, Event, Finished, Grew, Opened, StopReason
+from stoker.domain.prompt import Prompt, Refusal, Text, ToolCall
+from stoker.request.translate.neutral.protocols import Check
 
-_RECORDED = (Kind.TEXT, Kind.REFUSAL, Kind.CALL)
+_RECORDED = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.CALL)
 """What a judge reads. Thinking is left out."""
-_COMPLETE = (Stop.END, Stop.CALLS, Stop.SEQUENCE, Stop.FILTERED)
+_COMPLETE = (StopReason.END, StopReason.CALLS, StopReason.SEQUENCE, StopReason.FILTERED)
 """Ends at which the model had said everything it wanted to say."""
 
 
@@ -55,7 +55,7 @@ class AnswerRecorder:
     def _clear(self) -> None:
         self._blocks: dict[int, tuple[str, list[str]]] = {}
         self._size = 0
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
 
     # -- a check ---------------------------------------------------------------------------------------------------
 
@@ -63,8 +63,8 @@ class AnswerRecorder:
     def is_failed(self) -> bool:
         return self._check is not None and self._check.is_failed
 
-    def told(self) -> tuple[str, ...]:
-        return () if self._check is None else self._check.told()
+    def failed_checks(self) -> tuple[str, ...]:
+        return () if self._check is None else self._check.failed_checks()
 
     def feed(self, event: Event) -> Iterable[Event]:
         passed = (event,) if self._check is None else tuple(self._check.feed(event))
@@ -82,7 +82,7 @@ class AnswerRecorder:
         if self._check is not None:
             self._check.judge(answer)
         for at, block in enumerate(answer.blocks):
-            if isinstance(block, Call):
+            if isinstance(block, ToolCall):
                 self._blocks[at] = block.name, []
                 self._add(at, block.arguments)
             elif isinstance(block, Text | Refusal):

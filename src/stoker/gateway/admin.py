@@ -16,7 +16,7 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.promotion.promotions import Promotions
-from stoker.request.accept.door import Caller, require
+from stoker.request.accept.access_control import Caller, require
 from stoker.request.accept.routes import wrong_method
 
 log = logging.getLogger("stoker.admin")

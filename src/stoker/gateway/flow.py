@@ -38,14 +38,14 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
-from stoker.request.accept.body import arrive, whole_body
+from stoker.request.accept.access_control import Caller
+from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.door import Caller
 from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
+from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.frames import recorded_code
-from stoker.request.codec.peek import Top, peek
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.reply import Reply
 
@@ -112,9 +112,9 @@ class Flow:
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings, carrier = self.settings, self._carrier
-        body = whole_body(call.wire, settings.front_door.body_limit) or await self._read_body(call)
+        body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        top = await call.process(peek, body, endpoint.streams_unasked, settings.front_door)
+        top = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
         self._begin_reply(call, endpoint, top)
         dispatcher = settings.dispatcher
         if dispatcher is not None:
@@ -160,7 +160,7 @@ class Flow:
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
             # Some clients hang up as soon as they have read the end, before the connection reports it.
-            decision.outcome = "served" if call.relay is not None and call.relay.has_told_all else "client_left"
+            decision.outcome = "served" if call.relay is not None and call.relay.has_sent_end else "client_left"
             reply.abandon()
             # A Future that was awaited keeps its error, the error keeps its frames, and a frame keeps the Future and
             # the body: without this the bodies would stay until the garbage collector looks for cycles.
@@ -206,11 +206,11 @@ class Flow:
 
     async def _read_body(self, call: Call) -> bytes:
         """A body that arrives in more than one read."""
-        await arrive(call.wire, self.settings.front_door.body_limit)
+        await wait_for_body(call.wire, self.settings.front_door.body_limit)
         call.is_heavy = call.wire.received >= HEAVY
         return await call.process(call.wire.take_body)
 
-    def _begin_reply(self, call: Call, endpoint: Endpoint, top: Top) -> None:
+    def _begin_reply(self, call: Call, endpoint: Endpoint, top: BodyFields) -> None:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = top.model[:200]
         decision.stream = bool(top.stream)
@@ -237,7 +237,7 @@ class Flow:
         except StokerError:
             return None  # the first error says more
         call.decision.candidates = [Candidate(serve.name, code), Candidate(fallback.name)]
-        call.reply.tell(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
+        call.reply.set_header(b"x-stoker-fallback", f"{serve.name}: {code}".encode())
         return fallback
 
     def _finish(self, call: Call) -> None:

@@ -28,17 +28,17 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport
+from stoker.request.accept.access_control import AccessControl, Caller, refuse_repeated, require
 from stoker.request.accept.body import read_body
-from stoker.request.accept.door import Caller, Door, refuse_repeated, require
 from stoker.request.accept.refusals import Refusals
-from stoker.request.accept.routes import Kind, Route, Routes
+from stoker.request.accept.routes import Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
 JSON = [(b"content-type", b"application/json")]
-_HEALTH = Route(Kind.HEALTH)
+_HEALTH = Route(RouteKind.HEALTH)
 
 UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
     "llama.cpp": {
@@ -73,7 +73,7 @@ class Front:
     def __init__(
         self,
         flow: Flow,
-        door: Door,
+        door: AccessControl,
         endpoints: Endpoints,
         on_refused: Callable[[str, str], None] = lambda reason, origin: None,
     ) -> None:
@@ -93,7 +93,7 @@ class Front:
         try:
             _check_head(wire)  # 1
             pages = self.door.pages
-            if pages.are_allowed and not wire.is_local:
+            if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
             if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):  # 2
                 self._simple(call, _HEALTH)
@@ -102,7 +102,7 @@ class Front:
                 return None
             caller = self.door.admit(wire.headers, wire.is_local)  # 3
             route = self.routes.match(wire.method, wire.path)  # 4
-            if route.acts and not wire.is_local:
+            if route.has_side_effects and not wire.is_local:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
@@ -135,24 +135,24 @@ class Front:
         wire = call.wire
         try:
             match route.kind:
-                case Kind.UPSTREAM:
+                case RouteKind.UPSTREAM:
                     await self._upstream(call, caller, route)
-                case Kind.ADMIN:
+                case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
                     work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
                     # A verb may use asyncio.timeout and the like, which need a real task; a Turn is none.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
-                    call.reply.whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
-                case Kind.MODELS:
+                    call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
+                case RouteKind.MODELS:
                     self._json(call, self._models(caller, route.rest))
-                case Kind.OLLAMA:
+                case RouteKind.OLLAMA:
                     self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
                     self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
-                case Kind.STATUS:
+                case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())
-                case Kind.METRICS:
+                case RouteKind.METRICS:
                     require(caller, Scope.OBSERVE)
                     text = await asyncio.to_thread(self._endpoints.status.metrics, self._endpoints.status.document())
                     self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
@@ -170,7 +170,7 @@ class Front:
 
     def _turn_away(self, call: Call, error: StokerError) -> None:
         """Refuse a request at the front door. Guessed keys are answered late."""
-        error, seconds = self._refusals.note(error, call.wire.address)
+        error, seconds = self._refusals.record(error, call.wire.address)
         if seconds <= 0:
             self._refuse(call, error)
             return
@@ -192,9 +192,9 @@ class Front:
 
     def _simple(self, call: Call, route: Route) -> None:
         draining = self.flow.is_draining
-        if route.kind is Kind.ROOT:
+        if route.kind is RouteKind.ROOT:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
-        elif route.kind is Kind.READY and draining:
+        elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
         else:
             self._json(call, {"status": "draining" if draining else "ok"})
@@ -260,7 +260,7 @@ class Front:
     def _whole(self, call: Call, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
         if _has_body(call.wire):  # the body of a GET is never read: it must not be parsed as the next request
             call.wire.close_after()
-        call.reply.whole(status, kind, body)
+        call.reply.send_whole(status, kind, body)
 
 
 def _has_body(wire: Wire) -> bool:
@@ -270,7 +270,7 @@ def _has_body(wire: Wire) -> bool:
 def _check_head(wire: Wire) -> None:
     """Raises ClientError 400: a header that decides something occurs twice, or there is no Host."""
     if wire.has_repeated_headers:
-        refuse_repeated(wire.given)
+        refuse_repeated(wire.raw_headers)
     if b"host" not in wire.headers and wire.version != "1.0":
         raise ClientError("the request has no Host header, which HTTP/1.1 asks for", code="no_host")
 

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.request.accept.door import Caller
+from stoker.request.accept.access_control import Caller
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.ollama import listing
 
@@ -64,9 +64,9 @@ class OllamaEndpoints:
 IsUp = Callable[[Serve], bool]
 
 
-def _model(name: str, serve: Serve | None) -> listing.Model:
+def _model(name: str, serve: Serve | None) -> listing.OllamaModel:
     """What is known without asking the engine. Without a serve: Stoker chooses one for each request."""
-    model: listing.Model = {
+    model: listing.OllamaModel = {
         "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
         "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,
     }  # fmt: skip

@@ -9,7 +9,7 @@ from stoker.domain.access import FrontDoor, Media
 from stoker.domain.serve import Serve
 from stoker.request.accept.budget import LEAST
 from stoker.request.decide.names import Names
-from stoker.request.relay.pictures import Pictures
+from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.dispatch import Dispatcher
 
 
@@ -21,7 +21,7 @@ class FlowSettings:
     names: Names
     dispatcher: Dispatcher | None = None
     """Serves requests that name a task; None: no tier is configured, every request names its model."""
-    pictures: Pictures = field(default_factory=lambda: Pictures(Media()))
+    pictures: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
     """What clients must not see in an engine's error texts, beside the keys of the front door and of `names`."""

@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.domain.decision import Decision, Routed
 from stoker.domain.spending import always_cloud, saved
-from stoker.domain.tier import Cost, Row
+from stoker.domain.tier import Cost, ProfileRow
 from stoker.measure.statistics.stats import Interval, wilson
 
 SAYS_NOTHING = ("client_left", "refused", "cut", "bug", "open")
@@ -101,7 +101,7 @@ class SilentFailures(msgspec.Struct, frozen=True):
         return silent_failure_interval(self.wrong, self.graded)
 
 
-def silent_failures_by_class(live: Iterable[Row]) -> dict[str, SilentFailures]:
+def silent_failures_by_class(live: Iterable[ProfileRow]) -> dict[str, SilentFailures]:
     """By class, over all tiers, from the rows of live grades; where nothing was graded, nothing."""
     found: dict[str, SilentFailures] = {}
     for row in live:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.domain.errors import ClientError
 from stoker.domain.gate import Alias
-from stoker.domain.run import Kind, Outcome, Run
+from stoker.domain.run import Outcome, Run, RunKind
 
 
 def check_evidence(alias: Alias, serve: str, run_id: str, run: Run | None) -> None:
@@ -25,7 +25,7 @@ def check_evidence(alias: Alias, serve: str, run_id: str, run: Run | None) -> No
 def _problem(gate: str, serve: str, run_id: str, run: Run | None) -> str:
     if run is None:
         return f"there is no result '{run_id[:80]}'" if run_id else "it names none"
-    if run.kind is not Kind.GATE or run.subject.serve != serve:
+    if run.kind is not RunKind.GATE or run.subject.serve != serve:
         return f"{run.id} is a {run.kind.value} of serve '{run.subject.serve}'"
     if run.outcome is not Outcome.PASSED:
         failed = [finding.name for finding in run.findings if finding.outcome is not Outcome.PASSED]

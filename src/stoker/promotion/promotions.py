@@ -23,7 +23,7 @@ from stoker.domain.run import Finding, Outcome, Run
 from stoker.domain.serve import Serve
 from stoker.promotion.gate_evidence import check_evidence
 from stoker.promotion.watch import PromotionWatch
-from stoker.request.decide.aliases import meant, with_aliases
+from stoker.request.decide.aliases import resolve_aliases, with_aliases
 
 
 class OverrideStore(Protocol):
@@ -71,7 +71,7 @@ class Promotions:
 
     def meaning(self) -> dict[str, str]:
         """The serve of each alias, now."""
-        return meant(self._aliases.values(), self._overrides, self._serves.values())
+        return resolve_aliases(self._aliases.values(), self._overrides, self._serves.values())
 
     def status(self) -> list[dict[str, Any]]:
         """For /status: each alias, what it means, and why."""

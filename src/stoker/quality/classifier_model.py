@@ -37,7 +37,13 @@ from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
 from stoker.measure.classifier import proof as proofs
 from stoker.request.decide.breaker import Breaker
-from stoker.request.decide.companion import asked, is_doubtful, said, settled, unanswered
+from stoker.request.decide.classifier_model import (
+    class_in_reply,
+    classifier_question,
+    combined,
+    is_doubtful,
+    unanswered,
+)
 from stoker.routing.router import TierRouter
 
 log = logging.getLogger("stoker.routing")
@@ -132,7 +138,7 @@ class ClassifierModel:
         answer = await self._ask(router, settings, serve, task, asked_of, may_use_cloud, why)
         outcome = answer if answer in OUTCOMES else "answered"
         self._counts[outcome] += 1
-        return settled(task, answer, router.settings.high_risk) if outcome == "answered" else unanswered(task, outcome)
+        return combined(task, answer, router.settings.high_risk) if outcome == "answered" else unanswered(task, outcome)
 
     async def _ask(
         self, router: TierRouter, settings: ClassifierModelSettings, serve: Serve, task: Task, outline: Outline,
@@ -147,7 +153,7 @@ class ClassifierModel:
         is_up = router.is_up(serve.name)
         if why or not (is_up or cloud):
             return "not_loaded"  # 5
-        question = partial(asked, outline, secrets.token_hex(16), cloud)
+        question = partial(classifier_question, outline, secrets.token_hex(16), cloud)
         try:
             async with leased(self._leases, serve.name, may_wait=not is_up, timeout=settings.timeout) as lease:
                 self._breaker.on_sent(now)
@@ -167,7 +173,7 @@ class ClassifierModel:
             log.error("asking serve %s for a class broke inside Stoker: %s", serve.name, type(error).__name__)
             return "failed"
         self._breaker.on_served(self._now())
-        return said(reply, outline) or "unclear"
+        return class_in_reply(reply, outline) or "unclear"
 
     def _difference(self, router: TierRouter, settings: ClassifierModelSettings) -> str:
         """Why the running model is not the measured one, or not known to be; empty: it is."""

@@ -16,17 +16,20 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
-from stoker.domain.run import Fingerprint, Kind
+from stoker.domain.run import Fingerprint, RunKind
 from stoker.domain.tier import Demotion, Tier
 from stoker.measure.artifacts import result_file
 from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, VerifiedServe, prove
-from stoker.request.decide.demotion import Next, never_passed, settle, told
+from stoker.request.decide.demotion import DemotionOutcome, demotion_outcome, describe_demotion, never_passed
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store.demotions import Demotions, path_of
 
 log = logging.getLogger("stoker.routing")
-_NOT_DEMOTED = {Next.PASSED: "the preflight passes", Next.UNDECIDED: "the preflight was broken off each time"}
+_NOT_DEMOTED = {
+    DemotionOutcome.PASSED: "the preflight passes",
+    DemotionOutcome.UNDECIDED: "the preflight was broken off each time",
+}
 """Why a tier is not demoted, although its answers are verified from now on."""
 
 
@@ -108,24 +111,24 @@ class Demoter:
         never = await asyncio.to_thread(self._never_passed, running)
         for key in sorted(pending.keys):
             is_same = self._is_suspect(name, key) and self._fingerprint_key(name) == running.fingerprint
-            outcome, checks = settle(rounds, pending.tries, is_same, never)
+            outcome, checks = demotion_outcome(rounds, pending.tries, is_same, never)
             outcomes.add(outcome)
-            if outcome is Next.DEMOTE:
+            if outcome is DemotionOutcome.DEMOTE:
                 self._demote(name, key, running.fingerprint, checks)
             elif outcome in _NOT_DEMOTED:
                 self._report(name, key, _NOT_DEMOTED[outcome])
-        if Next.DEMOTE in outcomes:
+        if DemotionOutcome.DEMOTE in outcomes:
             try:
                 await asyncio.to_thread(self._store.write, list(self._evidence.demotions.values()))
             except OSError as error:
                 text = "%s cannot be written (%s): the demotion holds until Stoker ends"
                 log.warning(text, self._store.path, error.strerror)
-        return Next.AGAIN in outcomes
+        return DemotionOutcome.AGAIN in outcomes
 
     def _never_passed(self, running: VerifiedServe) -> frozenset[str]:
         """Gates that this model never passed, by the preflights on disk: a failure of those is no news. Reads files."""
         runs = []
-        for path in result_file.results_of(self._state).glob(f"*-{Kind.PREFLIGHT.value}-*{result_file.ENDING}"):
+        for path in result_file.results_of(self._state).glob(f"*-{RunKind.PREFLIGHT.value}-*{result_file.ENDING}"):
             with contextlib.suppress(StokerError):  # a broken file says nothing
                 run = result_file.load(path)
                 is_same = key_of(run.subject.fingerprint) == running.fingerprint
@@ -137,7 +140,7 @@ class Demoter:
         measured = self._evidence.rows[key].at
         self._evidence.on_demoted(Demotion(*key, *fingerprint, measured, checks, self._clock.wall()))
         self._reports.count(*key)
-        text = f"{_at(key)}: {told(checks)}: `stoker eval calibrate {key[0]}` measures it again"
+        text = f"{_at(key)}: {describe_demotion(checks)}: `stoker eval calibrate {key[0]}` measures it again"
         self._reports.note("demoted", name, text)
 
     def _report(self, name: str, key: Key, why: str) -> None:

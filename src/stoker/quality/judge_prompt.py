@@ -12,17 +12,17 @@ from enum import StrEnum
 from stoker.domain.prompt import (
     Audio,
     Block,
-    Call,
     Document,
     Image,
     Prompt,
     Refusal,
-    Result,
     Text,
+    ToolCall,
+    ToolResult,
 )
 from stoker.domain.question import one_word, question, quoted
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Row
+from stoker.domain.tier import LIVE, ProfileRow
 from stoker.measure.statistics import stats
 
 MAX_TEXT = 32 * 1024
@@ -86,13 +86,15 @@ def parse_grade(reply: str) -> JudgeGrade | None:
     return None if found is None else _GRADES[found]
 
 
-def merge_grade(row: Row | None, tier: str, task: str, fingerprint: Fingerprint, passed: bool, at: float) -> Row:
+def merge_grade(
+    row: ProfileRow | None, tier: str, task: str, fingerprint: Fingerprint, passed: bool, at: float
+) -> ProfileRow:
     """The live row with one more grade. Grades of another fingerprint are dropped. `at`: Unix time."""
     is_same = row is not None and (row.identity, row.execution) == (fingerprint.identity, fingerprint.execution)
     n, good = (row.n, row.passed) if row is not None and is_same else (0, 0)
     n, good = n + 1, good + passed
     verdict = stats.ROW_VERDICTS[stats.Sprt().of(good, n)]
-    return Row(tier, task, fingerprint.identity, fingerprint.execution, n, good, verdict, source=LIVE, at=at)
+    return ProfileRow(tier, task, fingerprint.identity, fingerprint.execution, n, good, verdict, source=LIVE, at=at)
 
 
 def _text_of(blocks: Iterable[Block]) -> str | None:
@@ -102,9 +104,9 @@ def _text_of(blocks: Iterable[Block]) -> str | None:
         match block:
             case Text(text=text) | Refusal(text=text):
                 parts.append(text)
-            case Call(name=name, arguments=arguments):
+            case ToolCall(name=name, arguments=arguments):
                 parts.append(call_text(name, arguments))
-            case Result(content=content):
+            case ToolResult(content=content):
                 inner = _text_of(content)
                 if inner is None:
                     return None

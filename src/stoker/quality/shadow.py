@@ -28,7 +28,7 @@ from stoker.exchange.recorder import AnswerRecorder
 from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
 from stoker.quality.judge_prompt import MAX_TEXT
-from stoker.request.decide.policy import Plan
+from stoker.request.decide.policy import RoutePlan
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
 from stoker.store import live_grades as live
@@ -120,7 +120,7 @@ class ShadowGrader:
 
     # -- events of requests -----------------------------------------------------------------------------------------
 
-    def draw(self, plan: Plan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
+    def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
         """1. chance  2. the judge answers, nobody does, or no class  3. may not go to the judge  4. money  5. size"""
         router = self._router
         if router is None or self._chance() >= router.settings.shadow.rate:
@@ -211,7 +211,7 @@ class ShadowGrader:
         at = self._wall()
         if reply.cost:
             self._counts.judged(reply.cost)
-            self.spent = self.spent.plus(reply.cost, at)
+            self.spent = self.spent.add(reply.cost, at)
         if reply.passed is not None:
             self._count(job, judge, reply.passed, at)
         else:
@@ -233,7 +233,7 @@ class ShadowGrader:
     def _is_spent(self, router: TierRouter, judge: Tier, size: int) -> bool:
         """Whether a question about so many characters might exceed the cost cap of the day."""
         cost = self._judge.estimate(judge, size)
-        return cost > 0 and self.spent.on(self._wall()) + cost > router.settings.shadow.cost_cap
+        return cost > 0 and self.spent.amount_on(self._wall()) + cost > router.settings.shadow.cost_cap
 
     # -- the file --------------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class ShadowGrader:
         """For /status; None: nothing is graded. Counts are since the start."""
         if self._router is None or self._router.settings.shadow.rate == 0:
             return None
-        spent = self.spent.on(self._wall())
+        spent = self.spent.amount_on(self._wall())
         return status(self._router.settings.shadow, self._counts, self._queue.qsize(), spent)
 
 

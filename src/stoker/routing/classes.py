@@ -11,7 +11,7 @@ import msgspec
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
-from stoker.domain.task import DEFAULT, UNKNOWN, Outline, Source, Task
+from stoker.domain.task import DEFAULT, UNKNOWN, ClassSource, Outline, Task
 from stoker.routing.classifier import classify
 
 UNCOUNTED_FROM = 16
@@ -104,11 +104,11 @@ class TaskClasses:
         if name := self._own_class(outline.text):
             task = self._classify(outline, declared, known) if outline.earlier else None
             if task is None or not task.back or task.name not in self._settings.high_risk:
-                return Task(name, Source.RULES, ("own_word",))
+                return Task(name, ClassSource.RULES, ("own_word",))
             return task
         task = self._classify(outline, declared, known)
         if task.back and (name := self._own_class(outline.request(task.back))):
-            return Task(name, Source.RULES, ("own_word", f"earlier:{task.back}"), back=task.back)
+            return Task(name, ClassSource.RULES, ("own_word", f"earlier:{task.back}"), back=task.back)
         return task
 
     def _own_class(self, text: str) -> str:
@@ -136,7 +136,7 @@ class TaskClasses:
     def with_tokens(self, outline: Outline, tokens: int | None) -> Outline:
         """The outline after counting; None: nobody could count, so its size decides."""
         outline = msgspec.structs.replace(outline, tokens=tokens)
-        return msgspec.structs.replace(outline, is_long=outline.about >= self._settings.long_context)
+        return msgspec.structs.replace(outline, is_long=outline.estimated_tokens >= self._settings.long_context)
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:

@@ -28,14 +28,14 @@ from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
 from stoker.exchange.first_byte import FirstByteTimer, IsWorking, never_working
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.exchange.recorder import AnswerRecorder
-from stoker.request.accept.door import Caller
+from stoker.request.accept.access_control import Caller
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.frames import recorded_code
 from stoker.request.codec.outline import outline
-from stoker.request.codec.peek import Top
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.decide.explore import explored
+from stoker.request.decide.explore import with_exploration
 from stoker.request.decide.failover import rule_for
-from stoker.request.decide.policy import RATE_LIMITED, Plan, Step
+from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.router import Requester, TierRouter
 
@@ -43,7 +43,7 @@ from stoker.routing.router import Requester, TierRouter
 class Grader(Protocol):
     """Draws requests whose answers are graded. Neither method waits or raises."""
 
-    def draw(self, plan: Plan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
+    def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
         """What records the answer; None: this request is not graded. `size`: bytes of its body."""
 
     def offer(self, recorder: AnswerRecorder, tier: str, task_class: str, request_id: str) -> None:
@@ -63,7 +63,7 @@ class SecondOpinion(Protocol):
 class PlanObserver(Protocol):
     """Predicts from plans which models will be wanted."""
 
-    def on_plan(self, plan: Plan) -> None:
+    def on_plan(self, plan: RoutePlan) -> None:
         """A request was planned. Neither waits nor raises."""
 
 
@@ -84,10 +84,10 @@ class RoutedRequest(NamedTuple):
     """One request and its plan."""
 
     call: Call
-    plan: Plan
+    plan: RoutePlan
     routed: Routed
     endpoint: Endpoint
-    top: Top
+    top: BodyFields
     body: bytes
     names: dict[str, str]
     """The serve of each tier, when it was planned: a reload may change that."""
@@ -114,7 +114,7 @@ class Dispatcher:
         self._carrier = carrier
         self._now = now
 
-    async def answer(self, call: Call, caller: Caller, endpoint: Endpoint, top: Top, body: bytes) -> None:
+    async def answer(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> None:
         """Try the tiers that may serve the request, until one answers or the client has got a byte.
 
         Raises what the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited`
@@ -137,7 +137,7 @@ class Dispatcher:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    async def _plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: Top, body: bytes) -> Plan:
+    async def _plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> RoutePlan:
         classes = self.router.classes
         seen, declared = await call.process(outline, endpoint.dialect, body)
         if classes.may_be_long(seen):
@@ -146,7 +146,7 @@ class Dispatcher:
         header = call.wire.headers.get(HEADER.encode())
         declaration = classes.declaration(top.model, None if header is None else header.decode("latin-1"), declared)
         if declaration.unknown:
-            call.reply.tell(UNKNOWN.encode(), _printable(declaration.unknown))
+            call.reply.set_header(UNKNOWN.encode(), _printable(declaration.unknown))
         task = classes.classify(seen, declaration)
         other = self.second_opinion
         if other is not None and endpoint.generates and other.wants(task):
@@ -163,7 +163,7 @@ class Dispatcher:
 
         return self.router.plan(task, seen, Requester(caller.key.cloud, speaks, top.output_budget()))
 
-    async def _count(self, call: Call, endpoint: Endpoint, top: Top, body: bytes) -> int | None:
+    async def _count(self, call: Call, endpoint: Endpoint, top: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
         for serve in self.router.loaded():
             tokens = await self._carrier.counter.count_if_ready(call, serve, endpoint, top, body)
@@ -171,21 +171,21 @@ class Dispatcher:
                 return tokens
         return None
 
-    def _announce(self, call: Call, caller: Caller, plan: Plan, endpoint: Endpoint, size: int) -> Plan:
+    def _announce(self, call: Call, caller: Caller, plan: RoutePlan, endpoint: Endpoint, size: int) -> RoutePlan:
         """Show the plan to the collaborators. Returns the plan to follow; `explore` may put another tier first."""
         beside, explore = self._with, self.router.settings.explore
         if endpoint.generates:
             if beside.observer is not None:
                 beside.observer.on_plan(plan)
             if explore:
-                plan = explored(plan, explore, beside.chance())
+                plan = with_exploration(plan, explore, beside.chance())
         if beside.grader is not None:
             call.recorder = beside.grader.draw(plan, endpoint, caller.key.cloud, size)
         return plan
 
     # -- one tier ------------------------------------------------------------------------------------------------------
 
-    async def _try(self, request: RoutedRequest, step: Step, serve: Serve, pauses: list[float]) -> bool:
+    async def _try(self, request: RoutedRequest, step: RouteStep, serve: Serve, pauses: list[float]) -> bool:
         """Whether the request is over. Raises what ends it. `pauses` collects those that tiers asked for."""
         call, routed, tier = request.call, request.routed, step.tier.name
         decision, health = call.decision, self.router.health
@@ -218,7 +218,7 @@ class Dispatcher:
             attempt.seconds = self._now() - began
             record_attempt(step, attempt, routed, decision)
 
-    def _timer(self, request: RoutedRequest, step: Step) -> FirstByteTimer | None:
+    def _timer(self, request: RoutedRequest, step: RouteStep) -> FirstByteTimer | None:
         """Ends the attempt if no answer begins; None: the tier may take any time."""
         prompt, top = len(request.body) // BYTES_PER_TOKEN, request.top
         seconds = self.router.first_byte_timeout(step.tier, prompt, top.output_budget(), bool(top.stream))
@@ -226,7 +226,7 @@ class Dispatcher:
             return None
         return FirstByteTimer(step.tier.serve, seconds, self._with.max_silence, self._with.is_working)
 
-    def _on_answer(self, request: RoutedRequest, step: Step, attempt: Attempt) -> None:
+    def _on_answer(self, request: RoutedRequest, step: RouteStep, attempt: Attempt) -> None:
         """The client has an answer; it may be an error in the serve's own words."""
         call, tier, health = request.call, step.tier.name, self.router.health
         reply = call.reply
@@ -245,22 +245,22 @@ class Dispatcher:
         self._carrier.release(call)  # also tells for how long the tier asked for a pause
         self.router.health.on_error(attempt.tier, error, call.retry_after)
 
-    async def _attempt(self, request: RoutedRequest, serve: Serve, step: Step, attempt: Attempt) -> None:
+    async def _attempt(self, request: RoutedRequest, serve: Serve, step: RouteStep, attempt: Attempt) -> None:
         """Ask one tier. If what was held back of its answer is wrong, ask once more: for all of it, or for the call."""
         call, endpoint, top = request.call, request.endpoint, request.top
         body = await self._carrier.images.inline(call, serve, endpoint, top, request.body)
         upstream = await self._carrier.format(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
-        call.reply.tell(b"x-stoker-tier", step.tier.name.encode())
+        call.reply.set_header(b"x-stoker-tier", step.tier.name.encode())
         if upstream.written is not None and await self._carrier.answer_without_generating(call, serve, upstream, body):
             return
         try:
             await self._send(call, serve, step, attempt, upstream)
         except UpstreamError as error:
-            answer = None if call.relay is None else call.relay.answer
+            answer = None if call.relay is None else call.relay.translator
             if error.code != REJECTED or upstream.written is None or not isinstance(answer, AnswerTranslator):
                 raise
             continues = _has_begun(call)
-            if continues and not (answer.can_go_on and CALL_FINDINGS.issuperset(attempt.findings)):
+            if continues and not (answer.can_continue and CALL_FINDINGS.issuperset(attempt.findings)):
                 raise
             call.check()
             self._carrier.release(call)
@@ -271,7 +271,9 @@ class Dispatcher:
             repaired = await call.process(self._carrier.formatter.repair, upstream, attempt.findings)
             await self._send(call, serve, step, attempt, repaired)
 
-    async def _send(self, call: Call, serve: Serve, step: Step, attempt: Attempt, request: UpstreamRequest) -> None:
+    async def _send(
+        self, call: Call, serve: Serve, step: RouteStep, attempt: Attempt, request: UpstreamRequest
+    ) -> None:
         """One call of the serve, its answer verified as the step says, and recorded if it is to be graded."""
         recorder = call.recorder
         is_read = step.verify is not Verify.OFF or recorder is not None
@@ -286,7 +288,7 @@ class Dispatcher:
             call.verifier = None
             if check is not None and (check.is_wrong or call.reply.began is not None):
                 attempt.checked = True
-                attempt.findings = list(dict.fromkeys((*attempt.findings, *check.told())))
+                attempt.findings = list(dict.fromkeys((*attempt.findings, *check.failed_checks())))
 
 
 def may_escalate(error: StokerError) -> bool:
@@ -294,14 +296,14 @@ def may_escalate(error: StokerError) -> bool:
     return rule_for(error).moves_on
 
 
-def record(plan: Plan) -> Routed:
+def record(plan: RoutePlan) -> Routed:
     """The plan for the decision record; it holds nothing of the prompt."""
     chosen = [f"{step.tier.name}: {step.verdict.value}, {step.why}" for step in plan.steps]
     left = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.dropped]
     return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
 
 
-def record_attempt(step: Step, attempt: Attempt, routed: Routed, decision: Decision) -> None:
+def record_attempt(step: RouteStep, attempt: Attempt, routed: Routed, decision: Decision) -> None:
     """An attempt is over: record its tokens and cost. Its outcome is `left` if nothing else is known of it."""
     attempt.outcome = attempt.outcome or "left"
     attempt.input_tokens = _sum(attempt.input_tokens, decision.input_tokens)
@@ -326,7 +328,7 @@ def _printable(name: str) -> bytes:
     return "".join(one if " " <= one <= "~" else "?" for one in name[:64]).encode()
 
 
-def _refusal(plan: Plan) -> StokerError:
+def _refusal(plan: RoutePlan) -> StokerError:
     if plan.pause is None:
         return ClientError(plan.refusal(), code="no_tier", status=403, param="model")
     error = CapacityError(plan.refusal(), code=RATE_LIMITED, retry_after=plan.pause)

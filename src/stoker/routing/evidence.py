@@ -16,7 +16,7 @@ from collections.abc import Mapping, Set
 from types import MappingProxyType
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Demotion, Row, Tier
+from stoker.domain.tier import Demotion, ProfileRow, Tier
 from stoker.request.decide.demotion import holds
 from stoker.request.decide.standing import Standing, standing
 
@@ -27,21 +27,21 @@ Key = tuple[str, str]
 class Evidence:
     """Lives as long as the program. Configurations of routing come and go; `on_routing_ended` says that one went."""
 
-    def __init__(self, rows: Mapping[Key, Row] | None = None) -> None:
+    def __init__(self, rows: Mapping[Key, ProfileRow] | None = None) -> None:
         """`rows`: the quality profile; None: none was read yet."""
         self._has_profile = rows is not None
-        self._rows: dict[Key, Row] = dict(rows or {})
+        self._rows: dict[Key, ProfileRow] = dict(rows or {})
         self._fingerprints: dict[str, Fingerprint] = {}
         self._verified: set[str] = set()
         self._suspects: set[Key] = set()
-        self._grades: dict[Key, Row] = {}
+        self._grades: dict[Key, ProfileRow] = {}
         self._demotions: dict[Key, Demotion] = {}
         self._slowest = _slowest(self._rows)
-        self.rows: Mapping[Key, Row] = MappingProxyType(self._rows)
+        self.rows: Mapping[Key, ProfileRow] = MappingProxyType(self._rows)
         """What suites measured."""
         self.fingerprints: Mapping[str, Fingerprint] = MappingProxyType(self._fingerprints)
         """By serve: what it was when it was last identified, if it is still configured as it was then."""
-        self.grades: Mapping[Key, Row] = MappingProxyType(self._grades)
+        self.grades: Mapping[Key, ProfileRow] = MappingProxyType(self._grades)
         """What live grades say."""
         self.demotions: Mapping[Key, Demotion] = MappingProxyType(self._demotions)
 
@@ -52,7 +52,7 @@ class Evidence:
 
     # -- events: the only writers ------------------------------------------------------------------------------------
 
-    def on_measured(self, rows: Mapping[Key, Row]) -> None:
+    def on_measured(self, rows: Mapping[Key, ProfileRow]) -> None:
         """A profile was read. A row that changed clears the suspicion of its tier, and grades from before it."""
         before, had_profile = dict(self._rows), self._has_profile
         self._rows.clear()
@@ -89,7 +89,7 @@ class Evidence:
         """Checked answers of a tier became worse. It is suspect until it is measured again."""
         self._suspects.add((tier, task_class))
 
-    def on_graded(self, grades: Row) -> None:
+    def on_graded(self, grades: ProfileRow) -> None:
         """A live answer was graded. `grades`: all grades of that tier and class so far."""
         self._grades[grades.tier, grades.task_class] = grades
 
@@ -97,7 +97,7 @@ class Evidence:
         self._demotions[demotion.tier, demotion.task_class] = demotion
 
     def on_restored(
-        self, grades: Mapping[Key, Row] | None = None, demotions: Mapping[Key, Demotion] | None = None
+        self, grades: Mapping[Key, ProfileRow] | None = None, demotions: Mapping[Key, Demotion] | None = None
     ) -> None:
         """These were on disk. Grades that are older than what a suite measured are dropped."""
         self._grades.update(grades or {})
@@ -148,7 +148,7 @@ class Evidence:
         return self._slowest.get(tier)
 
 
-def _slowest(rows: Mapping[Key, Row]) -> dict[str, float]:
+def _slowest(rows: Mapping[Key, ProfileRow]) -> dict[str, float]:
     found: dict[str, float] = {}
     for row in rows.values():
         found[row.tier] = max(found.get(row.tier, 0.0), row.latency or 0.0)

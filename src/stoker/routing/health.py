@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from stoker.domain.errors import StokerError
 from stoker.domain.routing import BreakerLimits
 from stoker.domain.tier import Tier
-from stoker.request.decide.breaker import Breaker, State
-from stoker.request.decide.failover import Health, rule_for
-from stoker.request.decide.first_byte import Pace, first_byte_timeout
+from stoker.request.decide.breaker import Breaker, BreakerState
+from stoker.request.decide.failover import HealthEffect, rule_for
+from stoker.request.decide.first_byte import FirstByteTimes, first_byte_timeout
 
 
 class TierHealth:
@@ -20,7 +20,7 @@ class TierHealth:
         self._now = now
         self._limits: BreakerLimits | None = None
         self._breakers: dict[str, Breaker] = {}
-        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
+        self._paces: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
 
     def configure(self, tiers: Iterable[Tier], limits: BreakerLimits) -> None:
         """With other limits every circuit begins closed."""
@@ -50,11 +50,11 @@ class TierHealth:
         if retry_after is not None:
             breaker.on_pause(now, retry_after, error.status)
         match rule_for(error).health:
-            case Health.FAULT:
+            case HealthEffect.FAULT:
                 breaker.on_fault(now)
-            case Health.HANGS:
+            case HealthEffect.HANGS:
                 breaker.on_hang(now)
-            case Health.WELL:
+            case HealthEffect.WELL:
                 breaker.on_served(now)
 
     def on_first_byte(self, tier: str, seconds: float) -> None:
@@ -68,8 +68,8 @@ class TierHealth:
         """Of a tier that is configured."""
         return self._breakers[tier]
 
-    def state(self, tier: str) -> State:
-        return self._breakers[tier].shown(self._now())
+    def state(self, tier: str) -> BreakerState:
+        return self._breakers[tier].visible_state(self._now())
 
     def pause(self, tier: str) -> float | None:
         """Seconds that are left of the pause that it asked for; None: it asked for none."""

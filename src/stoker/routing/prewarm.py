@@ -13,8 +13,8 @@ from typing import Protocol
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.task import UNKNOWN
 from stoker.domain.tier import Tier, Verdict
-from stoker.request.decide.policy import Plan
-from stoker.request.decide.turns import Turns
+from stoker.request.decide.class_transitions import ClassTransitions
+from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 
 PAUSE = 1.0
@@ -38,7 +38,7 @@ class Prewarmer:
         self._now = now
         self._after = after
         self._router: TierRouter | None = None
-        self._turns = Turns()
+        self._turns = ClassTransitions()
         self._preferred: dict[str, str] = {}
         """By class: the tier that its last plan preferred, wherever its model was."""
         self._passed_over: dict[str, bool] = {}
@@ -52,7 +52,7 @@ class Prewarmer:
         self._router, self._last = router, None
         self._stop()
 
-    def on_plan(self, plan: Plan) -> None:
+    def on_plan(self, plan: RoutePlan) -> None:
         """1. no tier may serve, or the class is unknown  2. nothing new
 
         3. the first tier's model is about to be loaded: the warm pool then asks by itself
@@ -62,13 +62,13 @@ class Prewarmer:
         if not plan.steps or self._router is None or plan.task.name == UNKNOWN:
             return  # 1
         first, name = plan.steps[0].tier, plan.task.name
-        preferred = plan.ahead or first
-        state = name, preferred.name, plan.ahead is not None
+        preferred = plan.preferred_if_loaded or first
+        state = name, preferred.name, plan.preferred_if_loaded is not None
         self._turns.on_class(name)
         if state == self._last:
             return  # 2
         self._last = state
-        self._preferred[name], self._passed_over[name] = preferred.name, plan.ahead is not None
+        self._preferred[name], self._passed_over[name] = preferred.name, plan.preferred_if_loaded is not None
         if not self._router.is_loaded(first):
             self._stop()  # 3
         elif self._timer is None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from stoker.domain.routing import RouterSettings, listed
+from stoker.domain.routing import RouterSettings, includes_class
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import MAX_TEXT, Outline, Task
 from stoker.domain.tier import Tier
 from stoker.request.decide.breaker import Breaker
-from stoker.request.decide.policy import RATE_LIMITED, Look, Plan, plan
+from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, TierView, plan_route
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
 from stoker.routing.classifier import classify
@@ -100,7 +100,7 @@ class TierRouter:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    def plan(self, task: Task, outline: Outline, requester: Requester) -> Plan:
+    def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         """Who may serve, in order, and why the others may not. Never raises. If nobody may serve a task that was taken
         for high risk only to be careful, the plan is for the class that it more likely is of.
         """
@@ -111,15 +111,23 @@ class TierRouter:
         second = self._plan(more_likely, outline, requester)
         return second if second.steps else made
 
-    def _plan(self, task: Task, outline: Outline, requester: Requester) -> Plan:
+    def _plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
         views = [self._view(*choice, classes, outline, requester) for choice in self._choices]
-        return plan(task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes)
+        return plan_route(
+            task, views, (self.settings.specialist(classes[0]) or "") if len(classes) == 1 else "", classes
+        )
 
     def _view(
-        self, tier: Tier, serve: Serve | None, breaker: Breaker, cloud_model: str | None, classes: tuple[str, ...],
-        outline: Outline, requester: Requester,
-    ) -> Look:  # fmt: skip
+        self,
+        tier: Tier,
+        serve: Serve | None,
+        breaker: Breaker,
+        cloud_model: str | None,
+        classes: tuple[str, ...],
+        outline: Outline,
+        requester: Requester,
+    ) -> TierView:
         """Of several classes the one that the tier is worst at counts."""
         evidence, high_risk, now = self.evidence, self.settings.high_risk, self._now()
         row = evidence.rows.get((tier.name, classes[0]))
@@ -127,14 +135,14 @@ class TierRouter:
         for name in classes:
             standings.append(evidence.standing(tier, name, name in high_risk, cloud_model))
             barred = barred or self._barred(tier, serve, name, outline, requester)
-        return Look(
+        return TierView(
             tier,
             worst(standings),
             barred,
             "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
-            tier.cost.of(outline.about, requester.output if requester.output is not None else OUTPUT),
+            tier.cost.of(outline.estimated_tokens, requester.output if requester.output is not None else OUTPUT),
             row.latency if row is not None else None,
             breaker.pause(now),
             breaker.pause_status,
@@ -144,7 +152,7 @@ class TierRouter:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
         if serve is None:
             return "gone"  # 1
-        if not listed(task_class, tier.classes):
+        if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
         if tier.cloud and (bar := self.cloud_bar(task_class, requester.may_use_cloud)):
             return bar  # 3
@@ -171,7 +179,7 @@ class TierRouter:
         """Why nothing of a request may go to a cloud; empty: it may."""
         if not self.settings.allow_cloud:
             return "cloud_not_permitted"
-        if not listed(task_class, self.settings.cloud_classes):
+        if not includes_class(task_class, self.settings.cloud_classes):
             return "class_not_cloud"
         return "" if may_use_cloud else "key_not_cloud"
 

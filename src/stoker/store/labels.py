@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.domain.task import Source
+from stoker.domain.task import ClassSource
 
 OTHER = "other"
 NONE = "none"
@@ -21,7 +21,7 @@ TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
 CIRCUITS = ("closed", "open", "half-open", "rate-limited")
 
-SOURCES = frozenset(Source)
+SOURCES = frozenset(ClassSource)
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 

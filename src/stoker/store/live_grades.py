@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.errors import ConfigError
-from stoker.domain.spending import Spent
-from stoker.domain.tier import Row
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import ProfileRow
 from stoker.store.profile import MAX_BYTES, Rows, check_rows
 
 log = logging.getLogger("stoker.store")
@@ -23,27 +23,27 @@ VERSION = 1
 
 class LiveGradesDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int = VERSION
-    spent: Spent = Spent()
-    rows: list[Row] = []
+    spent: DailySpending = DailySpending()
+    rows: list[ProfileRow] = []
 
 
 def path_of(state: str | Path) -> Path:
     return Path(state) / "live.json"
 
 
-def encode(rows: Rows, spent: Spent) -> bytes:
+def encode(rows: Rows, spent: DailySpending) -> bytes:
     """The same bytes for the same rows, in any order."""
     ordered = [rows[key] for key in sorted(rows)]
     return msgspec.json.format(msgspec.json.encode(LiveGradesDocument(VERSION, spent, ordered)), indent=1) + b"\n"
 
 
-def read(path: Path) -> tuple[Rows, Spent]:
+def read(path: Path) -> tuple[Rows, DailySpending]:
     """Nothing if there is no file. Raises OSError, or ConfigError for a file that Stoker did not write."""
     try:
         with path.open("rb") as file:
             body = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return {}, Spent()
+        return {}, DailySpending()
     try:
         found = msgspec.json.decode(body, type=LiveGradesDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -53,7 +53,7 @@ def read(path: Path) -> tuple[Rows, Spent]:
     return check_rows(found.rows, str(path)), found.spent
 
 
-def recover(path: Path) -> tuple[Rows, Spent]:
+def recover(path: Path) -> tuple[Rows, DailySpending]:
     """As `read`, for its owner: what cannot be read is put aside as `live.json.unreadable`, and nothing is known then.
     Grades are no reason not to start.
     """
@@ -68,4 +68,4 @@ def recover(path: Path) -> tuple[Rows, Spent]:
         except OSError:
             aside = path
         log.warning("%s; put aside as %s, and no live grades are known", error.message, aside)
-    return {}, Spent()
+    return {}, DailySpending()

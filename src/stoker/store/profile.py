@@ -16,18 +16,18 @@ import msgspec
 from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import RouterSettings
-from stoker.domain.tier import Row
+from stoker.domain.tier import ProfileRow
 
 VERSION = 1
 KEPT = 50
 MAX_BYTES = 16 * 2**20
-Rows = dict[tuple[str, str], Row]
+Rows = dict[tuple[str, str], ProfileRow]
 """By tier and class."""
 
 
 class ProfileDocument(msgspec.Struct, forbid_unknown_fields=True):
     version: int
-    rows: list[Row]
+    rows: list[ProfileRow]
 
 
 def path_of(router: RouterSettings, state: str | Path) -> Path:
@@ -69,7 +69,7 @@ def parse(body: bytes, shown: str) -> Rows:
     return check_rows(found.rows, shown)
 
 
-def check_rows(listed: Iterable[Row], shown: str) -> Rows:
+def check_rows(listed: Iterable[ProfileRow], shown: str) -> Rows:
     """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
@@ -79,7 +79,7 @@ def check_rows(listed: Iterable[Row], shown: str) -> Rows:
     return rows
 
 
-def _problem(row: Row, before: Rows) -> str:
+def _problem(row: ProfileRow, before: Rows) -> str:
     if not row.tier or not row.task_class:
         return "needs a tier and a task_class"
     if not 0 <= row.passed <= row.n:
@@ -88,7 +88,7 @@ def _problem(row: Row, before: Rows) -> str:
 
 
 def unconfigured_rows(
-    rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]
+    rows: Mapping[tuple[str, str], ProfileRow], tiers: Collection[str], classes: Collection[str]
 ) -> list[str]:
     """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
     found = []
@@ -100,7 +100,7 @@ def unconfigured_rows(
     return list(dict.fromkeys(found))
 
 
-def encode(rows: Iterable[Row]) -> bytes:
+def encode(rows: Iterable[ProfileRow]) -> bytes:
     """The same bytes for the same rows, in whatever order they come."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
     return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
@@ -114,7 +114,7 @@ class ProfileFile:
         self._wall = wall
         self._writing = threading.Lock()
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[ProfileRow]) -> None:
         """All of them; what was there goes into the history. Blocks for a sync of the disk. Raises OSError, and the old
         file stays then.
         """

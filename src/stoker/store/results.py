@@ -17,7 +17,7 @@ import msgspec
 
 from stoker.disk.directories import make_directory
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Kind, Outcome, Run
+from stoker.domain.run import Outcome, Run, RunKind
 
 VERSION = 1
 """`PRAGMA user_version`; a file of another one is made again."""
@@ -39,7 +39,7 @@ class ResultEntry(NamedTuple):
     """A run as the index knows it."""
 
     id: str
-    kind: Kind
+    kind: RunKind
     serve: str
     at: float
     seconds: float
@@ -90,7 +90,7 @@ class Results:
 
     def select(
         self,
-        kind: Kind | None = None,
+        kind: RunKind | None = None,
         serve: str | None = None,
         since: float | None = None,
         outcome: Outcome | None = None,
@@ -243,7 +243,17 @@ def _enter(db: sqlite3.Connection, run: Run, stamp: int) -> None:
 def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> ResultEntry:
     run_id, kind, serve, at, seconds, outcome, identity, execution, baseline, findings, failed = row
     return ResultEntry(
-        run_id, Kind(kind), serve, at, seconds, Outcome(outcome), identity, execution, bool(baseline), findings, failed
+        run_id,
+        RunKind(kind),
+        serve,
+        at,
+        seconds,
+        Outcome(outcome),
+        identity,
+        execution,
+        bool(baseline),
+        findings,
+        failed,
     )
 
 

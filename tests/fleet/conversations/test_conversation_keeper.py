@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.access import Conversations
-from stoker.domain.conversation import Stay
+from stoker.domain.conversation import SequenceLease
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
@@ -92,22 +92,22 @@ class Bench:
         self.keeper.directory(serve)
         self.keeper.started(serve, self.address, {"total_slots": slots}, is_fresh)
 
-    def begin(self, key: str = "ann", words: str = "Hello.", dialect: Dialect = Dialect.CHAT) -> Stay | None:
+    def begin(self, key: str = "ann", words: str = "Hello.", dialect: Dialect = Dialect.CHAT) -> SequenceLease | None:
         body = json.dumps({"messages": [{"role": "user", "content": words}]}).encode()
         target = Target(self.address.host, self.address.port, "", "fast")
         return self.keeper.begin(SERVE, target, key, dialect, body)
 
-    async def stay(self, key: str = "ann", words: str = "Hello.") -> Stay:
+    async def stay(self, key: str = "ann", words: str = "Hello.") -> SequenceLease:
         """Prepared."""
         stay = self.begin(key, words)
         assert stay is not None
         await stay.prepare()
         return stay
 
-    async def turn(self, key: str = "ann", words: str = "Hello.") -> Stay:
+    async def turn(self, key: str = "ann", words: str = "Hello.") -> SequenceLease:
         """A whole request."""
         stay = await self.stay(key, words)
-        stay.end(10)
+        stay.release(10)
         return stay
 
     def files(self) -> list[Path]:
@@ -206,7 +206,7 @@ def test_who_finds_all_in_use_waits_in_order(play: Play) -> None:
                 tasks.create_task(come(name))
                 await asyncio.sleep(0)
             assert order == []
-            first.end(10)
+            first.release(10)
         assert order == ["second", "third", "fourth"]
 
     play(story)
@@ -219,7 +219,7 @@ def test_who_leaves_while_waiting_passes_the_turn_on(play: Play) -> None:
         leaves = asyncio.get_running_loop().create_task(bench.turn("ann", "leaves"))
         stays = asyncio.get_running_loop().create_task(bench.turn("ann", "stays"))
         await asyncio.sleep(0)
-        first.end(10)  # it is the first one's turn now
+        first.release(10)  # it is the first one's turn now
         leaves.cancel()
         async with asyncio.timeout(5):
             await stays
@@ -255,7 +255,7 @@ def test_a_cancelled_erase_is_not_overtaken(play: Play) -> None:
         preparing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await preparing
-        bob.end(None)
+        bob.release(None)
         ann = asyncio.get_running_loop().create_task(bench.stay("ann"))
         await asyncio.sleep(0.01)
         assert not ann.done(), "the erase may still come, and would hit what comes next"
@@ -270,7 +270,7 @@ def test_what_is_broken_off_keeps_its_sequence_for_a_moment(play: Play) -> None:
     async def story(bench: Bench) -> None:
         bench.started()
         ann = await bench.stay("ann")
-        ann.end(None)
+        ann.release(None)
         bob = asyncio.get_running_loop().create_task(bench.stay("bob"))
         await asyncio.sleep(0.01)
         assert bench.engine.asked == []
@@ -286,11 +286,11 @@ def test_who_ends_twice_gives_nobody_elses_sequence_back(play: Play) -> None:
         bench.started()
         first = await bench.turn()
         second = await bench.stay()
-        first.end(10)
+        first.release(10)
         third = asyncio.get_running_loop().create_task(bench.stay())
         await asyncio.sleep(0.01)
         assert not third.done()
-        second.end(10)
+        second.release(10)
         await third
 
     play(story)
@@ -309,7 +309,7 @@ def test_an_unanswered_erase_costs_the_sequence(play: Play, monkeypatch: pytest.
                 await bob.prepare()
             assert failure.value.code == "unreachable"
             assert bob.sequence is None
-            bob.end(None)
+            bob.release(None)
         with pytest.raises(UpstreamError, match="unanswered"):
             await bench.stay("bob")
         assert bench.engine.asked == ["erase 0", "erase 1"]

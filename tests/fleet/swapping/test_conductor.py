@@ -73,7 +73,7 @@ async def leased(got: Lease | asyncio.Future[Lease]) -> Lease:
 
 def assert_nothing_left(c: Conductor) -> None:
     assert c.statistics() == {"waiting": 0, "leases": 0, "swaps": 0}
-    assert all(not s.leases and not s.queue for s in c.scheduler.seats.values())
+    assert all(not s.leases and not s.queue for s in c.scheduler.serves.values())
 
 
 @story
@@ -181,7 +181,7 @@ async def test_an_exit_is_noticed_without_a_request_and_the_next_one_starts_it_a
     fleet = FakeFleet()
     c = conductor(fleet, a())
     (await leased(c.acquire("a"))).release()
-    c.scheduler.seats["a"].ready_since -= 100  # it had been up for long: no back-off
+    c.scheduler.serves["a"].ready_since -= 100  # it had been up for long: no back-off
     fleet.die("a")
     assert "a" not in c.running
     (await leased(c.acquire("a"))).release()
@@ -572,7 +572,7 @@ async def test_a_serve_on_its_way_out_is_not_restarted_and_the_asker_knows() -> 
     lease = await leased(c.acquire("a"))
     waiting = c.acquire("b")
     assert isinstance(waiting, asyncio.Future)
-    while c.scheduler.seats["a"].phase.value != "draining":
+    while c.scheduler.serves["a"].phase.value != "draining":
         await asyncio.sleep(0.001)
     assert c.restart("a", "wedged") is False
     waiting.cancel()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call, Text
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites import check_kinds
 
 
-def text(said: str, stop: Stop = Stop.END) -> Answer:
+def text(said: str, stop: StopReason = StopReason.END) -> Answer:
     return Answer("1", "m", [Text(said)] if said else [], stop)
 
 
 def calls(*pairs: tuple[str, Any], said: str = "") -> Answer:
-    made = [Call(str(at), name, json.dumps(arguments)) for at, (name, arguments) in enumerate(pairs)]
-    return Answer("1", "m", [*([Text(said)] if said else []), *made], Stop.CALLS)
+    made = [ToolCall(str(at), name, json.dumps(arguments)) for at, (name, arguments) in enumerate(pairs)]
+    return Answer("1", "m", [*([Text(said)] if said else []), *made], StopReason.CALLS)
 
 
 def block(search: str, replace: str) -> str:

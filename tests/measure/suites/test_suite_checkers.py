@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure.suites.answering import block, calls, text
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import ToolCall
 from stoker.measure.suites import check_kinds
 from stoker.measure.suites.checkers.code import CheckBroken, find_program
 from stoker.measure.suites.checkers.table import CHECKERS, check_answer
@@ -48,7 +48,7 @@ ROWS: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
             calls(), "look(Rome, 2)", calls(("look", {"at": "Rome"})), calls(("look", {"at": "rome", "n": 2})),
             calls(("look", {"at": "Rome", "n": 2, "x": 1})), calls(("see", {"at": "Rome", "n": 2})),
             calls(("look", {"at": "Rome", "n": 2}), ("look", {"at": "Rome", "n": 2})),
-            calls(("look", {"at": "Rome", "n": True})), Answer("1", "m", [Call("1", "look", "{oops")]),
+            calls(("look", {"at": "Rome", "n": True})), Answer("1", "m", [ToolCall("1", "look", "{oops")]),
         ],
     ),
     (
@@ -150,8 +150,8 @@ def test_a_check_passes_the_right_and_fails_the_wrong(
 def test_an_answer_that_was_cut_off_is_wrong_whatever_it_says() -> None:
     check = made(kind="contains", all=["yes"])
     assert passes(check, text("yes"))
-    assert told(check, text("yes", Stop.LENGTH)) == "the answer was cut off"
-    assert told(check, text("yes", Stop.CONTEXT)) == "the context was full"
+    assert told(check, text("yes", StopReason.LENGTH)) == "the answer was cut off"
+    assert told(check, text("yes", StopReason.CONTEXT)) == "the context was full"
 
 
 @pytest.mark.parametrize("fields", [row[0] for row in ROWS], ids=lambda fields: fields["kind"])

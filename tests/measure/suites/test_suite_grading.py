@@ -12,12 +12,11 @@ from tests.measure.suites.answering import text
 from stoker.domain.answer import Answer, Tokens
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import ProfileRow, Verdict
 from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.measure.requests.timing import RequestTiming
 from stoker.measure.statistics import stats
-from stoker.measure.suites import check_kinds
-from stoker.measure.suites import grading as grading
+from stoker.measure.suites import check_kinds, grading
 from stoker.measure.suites.checkers.code import CheckBroken
 from stoker.measure.suites.checkers.plain_text import Grade
 from stoker.measure.suites.fixture import Fixture, digest
@@ -66,7 +65,7 @@ def graded(model: Model, own: Sequence[Fixture], **more: object) -> list[GradedF
     return asyncio.run(grade_fixtures(own, model, **more))  # type: ignore[arg-type]
 
 
-def profile(found: Sequence[GradedFixture], own: Sequence[Fixture]) -> list[Row]:
+def profile(found: Sequence[GradedFixture], own: Sequence[Fixture]) -> list[ProfileRow]:
     return profile_rows(found, own, "fast", PRINT, at=5.0)
 
 

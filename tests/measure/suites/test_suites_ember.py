@@ -8,7 +8,7 @@ from tests.measure.preflight.proving import MODELS, engine, needs_llama
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import ProfileRow, Verdict
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.suites import fixture
 from stoker.measure.suites.grading import fixture_asker, grade_fixtures, profile_rows
@@ -17,10 +17,10 @@ pytestmark = needs_llama
 CHOSEN = ("math-short", "json-extract", "tool-use", "planning", "reasoning")
 
 
-def profile(name: str) -> dict[str, Row]:
+def profile(name: str) -> dict[str, ProfileRow]:
     own = [one for one in fixture.shipped_fixtures("tiny") if one.task_class in CHOSEN]
 
-    async def run(port: int) -> list[Row]:
+    async def run(port: int) -> list[ProfileRow]:
         client = ModelClient(Target("127.0.0.1", port, "", name))
         try:
             found = await grade_fixtures(own, fixture_asker(client, timeout=20.0))

@@ -9,7 +9,7 @@ import pytest
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve, Translation
-from stoker.request.accept.door import MAX_WELCOME, BadKey, Caller, Door, refuse_repeated, require
+from stoker.request.accept.access_control import MAX_WELCOME, AccessControl, BadKey, Caller, refuse_repeated, require
 
 LOCAL = {b"host": b"localhost:8000"}
 
@@ -18,11 +18,11 @@ def key(name: str = "team", value: str = "k-1", **fields: Any) -> Key:
     return Key(name, Secret(value, "env:X"), **fields)
 
 
-def door(*keys: Key, **fields: Any) -> Door:
-    return Door(FrontDoor(keys=keys, **fields))
+def door(*keys: Key, **fields: Any) -> AccessControl:
+    return AccessControl(FrontDoor(keys=keys, **fields))
 
 
-def refused(door: Door, **headers: str) -> ClientError:
+def refused(door: AccessControl, **headers: str) -> ClientError:
     given = {**LOCAL, **{name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}}
     with pytest.raises(ClientError) as caught:
         door.admit(given, False)
@@ -164,9 +164,9 @@ def test_the_control_socket_needs_neither_host_nor_key() -> None:
 
 
 def test_auth_none_asks_for_no_key_though_some_are_there() -> None:
-    assert not door(key(), auth=False).asks_for_keys
+    assert not door(key(), auth=False).requires_keys
     assert door(key(), auth=False).admit(LOCAL, False).key.name == ""
-    assert door(key()).asks_for_keys
+    assert door(key()).requires_keys
 
 
 @pytest.mark.parametrize("has", Scope)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.errors import ClientError
-from stoker.request.accept.pages import Pages
+from stoker.request.accept.cors import Cors
 
 PAGE = b"https://chat.example.com"
-PAGES = Pages(("https://Chat.example.com",))
+PAGES = Cors(("https://Chat.example.com",))
 ASKS = {b"origin": PAGE, b"access-control-request-method": b"POST"}
 
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from stoker.request.accept.turn import Turn
+from stoker.request.accept.inline_task import InlineTask
 
 Log = list[Any]
 
 
 def run(
-    work: Callable[[Log], Coroutine[Any, Any, None]], meanwhile: Callable[[Turn, Log], Coroutine[Any, Any, None]]
+    work: Callable[[Log], Coroutine[Any, Any, None]], meanwhile: Callable[[InlineTask, Log], Coroutine[Any, Any, None]]
 ) -> Log:
     """Runs `work` as a turn and `meanwhile` beside it; nothing may be left."""
     log: Log = []
@@ -20,8 +20,8 @@ def run(
     async def played() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: log.append(context["exception"]))
-        running: set[Turn] = set()
-        turn = Turn(work(log), loop, running)
+        running: set[InlineTask] = set()
+        turn = InlineTask(work(log), loop, running)
         async with asyncio.timeout(3):
             await meanwhile(turn, log)
             while running:
@@ -31,7 +31,7 @@ def run(
     return log
 
 
-async def nothing(turn: Turn, log: Log) -> None:
+async def nothing(turn: InlineTask, log: Log) -> None:
     log.append("meanwhile")
 
 
@@ -70,7 +70,7 @@ def test_a_cancel_ends_the_wait_and_what_was_waited_for() -> None:
             log.append(("cancelled", task.cancelled()))
             raise
 
-    async def cancel(turn: Turn, log: Log) -> None:
+    async def cancel(turn: InlineTask, log: Log) -> None:
         turn.cancel(msg="shutting down")
         log.append("meanwhile")
 
@@ -88,7 +88,7 @@ def test_a_cancel_in_the_moment_of_the_result_is_not_lost() -> None:
         except asyncio.CancelledError:
             log.append(("cancelled", done.result()))
 
-    async def cancel(turn: Turn, log: Log) -> None:
+    async def cancel(turn: InlineTask, log: Log) -> None:
         done.set_result("granted")
         turn.cancel()
 
@@ -103,7 +103,7 @@ def test_who_goes_on_after_a_cancel_can_wait_again() -> None:
             await asyncio.sleep(0.001)
             log.append("cleaned up")
 
-    async def cancel(turn: Turn, log: Log) -> None:
+    async def cancel(turn: InlineTask, log: Log) -> None:
         turn.cancel()
 
     assert run(work, cancel) == ["cleaned up"]

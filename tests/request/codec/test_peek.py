@@ -11,12 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.errors import ClientError
-from stoker.request.codec.peek import ENGINE_PRIVATE, IMAGE_KEYS, UNIQUE, Top, find, locate, may_hold, peek
+from stoker.request.codec.body_fields import (
+    ENGINE_PRIVATE,
+    IMAGE_KEYS,
+    UNIQUE,
+    BodyFields,
+    find,
+    locate,
+    may_hold,
+    read_body_fields,
+)
 
 
 def refused(body: bytes) -> ClientError:
     with pytest.raises(ClientError) as caught:
-        peek(body)
+        read_body_fields(body)
     assert caught.value.status == 400
     return caught.value
 
@@ -36,17 +45,17 @@ def nested(depth: int, bracket: str = "[]") -> bytes:
 @pytest.mark.parametrize("key", UNIQUE)
 def test_each_field_that_decides_may_stand_there_once(key: str) -> None:
     with pytest.raises(ClientError, match=f"'{key}' stands [23] times"):
-        peek(b'{"model":"a","%b":null,"%b":null}' % (key.encode(), key.encode()))
+        read_body_fields(b'{"model":"a","%b":null,"%b":null}' % (key.encode(), key.encode()))
 
 
 @pytest.mark.parametrize("key", IMAGE_KEYS)
 def test_each_key_of_an_address_is_seen(key: str) -> None:
-    assert peek(b'{"model":"a","x":{"%b":1}}' % key.encode()).may_name_images
-    assert not peek(b'{"model":"a","x":{"%bs":1}}' % key.encode()).may_name_images
+    assert read_body_fields(b'{"model":"a","x":{"%b":1}}' % key.encode()).may_name_images
+    assert not read_body_fields(b'{"model":"a","x":{"%bs":1}}' % key.encode()).may_name_images
 
 
 def test_the_few_fields_are_read() -> None:
-    top = peek(body(stream=True, max_tokens=5, stream_options={"include_usage": True}))
+    top = read_body_fields(body(stream=True, max_tokens=5, stream_options={"include_usage": True}))
     assert (top.model, top.stream, top.max_tokens) == ("m", True, 5)
     assert top.stream_options == {"include_usage": True}
 
@@ -65,7 +74,12 @@ def test_what_is_not_a_json_object_in_utf8_is_refused(broken: bytes) -> None:
 
 def test_a_character_may_lie_across_the_pieces_in_which_utf8_is_checked() -> None:
     text = "x" * ((1 << 20) - len('{"model":"m","x":"') - 1) + "€"
-    assert peek(json.dumps({"model": "m", "x": text}, ensure_ascii=False, separators=(",", ":")).encode()).model == "m"
+    assert (
+        read_body_fields(
+            json.dumps({"model": "m", "x": text}, ensure_ascii=False, separators=(",", ":")).encode()
+        ).model
+        == "m"
+    )
 
 
 def test_the_error_holds_nothing_of_the_body() -> None:
@@ -95,7 +109,7 @@ def test_stream_is_a_boolean(value: object) -> None:
 
 
 def test_stream_null_means_false() -> None:
-    assert peek(body(stream=None)).stream is False
+    assert read_body_fields(body(stream=None)).stream is False
 
 
 @pytest.mark.parametrize(
@@ -105,7 +119,7 @@ def test_stream_null_means_false() -> None:
      ({"max_tokens": 10**400}, 10**400)],
 )  # fmt: skip
 def test_the_output_budget_is_the_first_number_given(fields: dict[str, Any], budget: int | None) -> None:
-    assert peek(body(**fields)).output_budget() == budget
+    assert read_body_fields(body(**fields)).output_budget() == budget
 
 
 # -- twice ---------------------------------------------------------------------------------------------------------
@@ -126,25 +140,27 @@ def test_a_field_that_is_dropped_may_stand_there_once(name: str) -> None:
 
 @pytest.mark.parametrize("spelt", [b"mod\\u0065l", b"\\u006d\\u006F\\u0064\\u0065\\u006c", b"m\\u006Fdel"])
 def test_an_escaped_spelling_is_the_same_field(spelt: bytes) -> None:
-    assert peek(b'{"%b":"m"}' % spelt).model == "m"
+    assert read_body_fields(b'{"%b":"m"}' % spelt).model == "m"
     assert refused(b'{"model":"a","%b":"b"}' % spelt).code == "duplicate_field"
     assert refused(b'{"%b":"a","%b":"b"}' % (spelt, spelt)).code == "duplicate_field"
 
 
 def test_an_escaped_spelling_of_a_dropped_field_is_the_same_field() -> None:
-    assert peek(b'{"model":"m","lora_p\\u0061th":"x"}').private == ("lora_path",)
+    assert read_body_fields(b'{"model":"m","lora_p\\u0061th":"x"}').private == ("lora_path",)
     assert refused(b'{"model":"m","lora_path":1,"lora_p\\u0061th":"x"}').code == "duplicate_field"
 
 
 def test_the_same_name_further_down_or_in_text_is_no_repetition() -> None:
     text = 'say "model": "x" and \\ "stream" and {"model"}'
-    deep = peek(body(messages=[{"content": text, "model": "inner"}], tools=[{"model": {"model": 1}, "stream": 2}]))
+    deep = read_body_fields(
+        body(messages=[{"content": text, "model": "inner"}], tools=[{"model": {"model": 1}, "stream": 2}])
+    )
     assert deep.model == "m"
 
 
 def test_private_parameters_are_those_that_are_there_null_included() -> None:
-    assert peek(body()).private == ()
-    assert peek(body(id_slot=0, chat_template=None, vllm_xargs={"a": [1]})).private == (
+    assert read_body_fields(body()).private == ()
+    assert read_body_fields(body(id_slot=0, chat_template=None, vllm_xargs={"a": [1]})).private == (
         "chat_template", "vllm_xargs", "id_slot",
     )  # fmt: skip
 
@@ -155,7 +171,7 @@ def test_private_parameters_are_those_that_are_there_null_included() -> None:
 @pytest.mark.parametrize("bracket", ["[]", "{}"])
 @pytest.mark.parametrize("depth", [3, 12, 13, 63, 64])
 def test_64_levels_pass(depth: int, bracket: str) -> None:
-    assert peek(nested(depth, bracket)).model == "m"
+    assert read_body_fields(nested(depth, bracket)).model == "m"
 
 
 @pytest.mark.parametrize("bracket", ["[]", "{}"])
@@ -165,7 +181,7 @@ def test_more_than_64_levels_are_refused(depth: int, bracket: str) -> None:
 
 
 def test_brackets_in_text_and_side_by_side_are_not_depth() -> None:
-    assert peek(body(a="[" * 500, b=[[]] * 500, c='\\"[{')).model == "m"
+    assert read_body_fields(body(a="[" * 500, b=[[]] * 500, c='\\"[{')).model == "m"
 
 
 @given(
@@ -185,7 +201,7 @@ def test_depth_is_counted_exactly(value: Any, around: int) -> None:
         value = [1, value]
     document = json.dumps({"model": "m", "x": value, "y": "[" * 70}).encode()
     if 1 + depth(value) <= 64:
-        assert peek(document).model == "m"
+        assert read_body_fields(document).model == "m"
     else:
         assert refused(document).code == "too_deep"
 
@@ -203,7 +219,7 @@ def test_depth_is_counted_exactly(value: Any, around: int) -> None:
 def test_hostile_bodies_cost_linear_time(hostile: bytes) -> None:
     began = time.perf_counter()
     with pytest.raises(ClientError):
-        peek(hostile)
+        read_body_fields(hostile)
     assert time.perf_counter() - began < 2.0  # quadratic would be hours
 
 
@@ -220,14 +236,14 @@ PLACES = [
 
 @pytest.mark.parametrize("text", PLACES)
 def test_the_model_is_found_at_the_top_level(text: bytes) -> None:
-    top = peek(text)
+    top = read_body_fields(text)
     key, start, end = find(text, "model", top.model_at)
     assert json.loads(text[key : text.index(b":", key)]) == "model"
     assert text[start:end] == b'"m"'
 
 
 def test_a_body_cannot_say_where_its_model_is() -> None:
-    assert peek(b'{"(model_at)":3,"model":"m"}').model_at == 16
+    assert read_body_fields(b'{"(model_at)":3,"model":"m"}').model_at == 16
 
 
 def test_values_of_every_kind_are_found_whole() -> None:
@@ -260,4 +276,4 @@ def test_a_field_that_may_be_there_is_known_by_its_spelling() -> None:
 
 
 def test_top_knows_every_field_that_it_judges() -> None:
-    assert {*UNIQUE, *ENGINE_PRIVATE} <= set(Top.__struct_fields__)
+    assert {*UNIQUE, *ENGINE_PRIVATE} <= set(BodyFields.__struct_fields__)

@@ -12,7 +12,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, OurBug, StokerError, UpstreamError
-from stoker.request.codec.speak import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
+from stoker.request.codec.own_replies import SSE_HEADERS, error_body, error_event, error_headers, ping, status_of
 
 STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 500, 502, 503, 504}
 CLASSES = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream import MOST, Words, reason_of
+from stoker.request.codec.upstream_messages import MOST, UpstreamMessages, reason_of
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,8 @@ def test_text_and_pages_are_read_too(body: bytes, said: str) -> None:
 
 
 def test_control_characters_and_secrets_are_taken_out_before_it_is_cut() -> None:
-    words = Words(secrets=["sk-very/secret"])
-    error = words.tell(
+    words = UpstreamMessages(secrets=["sk-very/secret"])
+    error = words.for_client(
         UpstreamError("m", upstream_message="a\x1b[31m\u202eb\nc sk-very/secret sk-very%2Fsecret " + "x" * 9000)
     )
     assert error.message.startswith("a[31mb c [redacted] [redacted] xx")
@@ -41,19 +41,19 @@ def test_control_characters_and_secrets_are_taken_out_before_it_is_cut() -> None
 
 @pytest.mark.parametrize("at", range(2030, 2050))
 def test_no_part_of_a_secret_is_left_by_the_cut(at: int) -> None:
-    told = Words(secrets=["S" * 40]).tell(UpstreamError("m", upstream_message="x" * at + "S" * 40))
+    told = UpstreamMessages(secrets=["S" * 40]).for_client(UpstreamError("m", upstream_message="x" * at + "S" * 40))
     assert "S" not in told.message
 
 
 def test_where_reasons_are_hidden_a_callers_own_fault_is_told_all_the_same() -> None:
-    words = Words(shows=False)
-    hidden = words.tell(UpstreamError("the serve failed", upstream_message="inner"))
+    words = UpstreamMessages(shows_messages=False)
+    hidden = words.for_client(UpstreamError("the serve failed", upstream_message="inner"))
     assert (hidden.message, hidden.source) == ("the serve failed", "stoker")
-    assert words.tell(ClientError("too long", source="upstream")).message == "too long"
+    assert words.for_client(ClientError("too long", source="upstream")).message == "too long"
 
 
 def test_stokers_own_errors_stay_as_they_are() -> None:
-    error: StokerError = Words(secrets=["secret"]).tell(ClientError("the secret of success"))
+    error: StokerError = UpstreamMessages(secrets=["secret"]).for_client(ClientError("the secret of success"))
     assert (error.message, error.source) == ("the secret of success", "stoker")
 
 

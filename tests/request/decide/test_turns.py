@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.request.decide.turns import REMEMBERED, Turns
+from stoker.request.decide.class_transitions import REMEMBERED, ClassTransitions
 
 
 def after(*classes: str) -> str | None:
-    turns = Turns()
+    turns = ClassTransitions()
     for name in classes:
         turns.on_class(name)
     return turns.next()
@@ -31,7 +31,7 @@ def test_the_same_class_again_is_no_change() -> None:
 
 
 def test_what_was_usual_long_ago_is_forgotten() -> None:
-    turns = Turns()
+    turns = ClassTransitions()
     for name in ("plan", "code") * 20 + ("plan", "chat") * (REMEMBERED // 2) + ("plan",):
         turns.on_class(name)
     assert turns.next() == "chat"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from stoker.request.accept.turn import Turn
-from stoker.request.relay.outcome import Outcome
+from stoker.request.accept.inline_task import InlineTask
+from stoker.request.relay.completion import RelayCompletion
 
 Told = list[str]
 
 
-async def wait(outcome: Outcome, told: Told) -> None:
+async def wait(outcome: RelayCompletion, told: Told) -> None:
     try:
         await outcome
         told.append("well")
@@ -24,9 +24,9 @@ async def wait(outcome: Outcome, told: Told) -> None:
         told.append("cancelled")
 
 
-def story(tell: Callable[[Outcome, Told], Awaitable[None]]) -> Callable[[], None]:
+def story(tell: Callable[[RelayCompletion, Told], Awaitable[None]]) -> Callable[[], None]:
     async def played() -> None:
-        outcome = Outcome(asyncio.get_running_loop())
+        outcome = RelayCompletion(asyncio.get_running_loop())
         await tell(outcome, [])
 
     def run() -> None:
@@ -36,19 +36,19 @@ def story(tell: Callable[[Outcome, Told], Awaitable[None]]) -> Callable[[], None
     return run
 
 
-def begin(work: Coroutine[Any, Any, None]) -> Turn:
-    return Turn(work, asyncio.get_running_loop(), set())
+def begin(work: Coroutine[Any, Any, None]) -> InlineTask:
+    return InlineTask(work, asyncio.get_running_loop(), set())
 
 
 @story
-async def test_success_is_told_within_the_call(outcome: Outcome, told: Told) -> None:
+async def test_success_is_told_within_the_call(outcome: RelayCompletion, told: Told) -> None:
     begin(wait(outcome, told))
     outcome.succeed()
     assert told == ["well"]
 
 
 @story
-async def test_a_failure_is_told_with_the_loops_next_turn(outcome: Outcome, told: Told) -> None:
+async def test_a_failure_is_told_with_the_loops_next_turn(outcome: RelayCompletion, told: Told) -> None:
     """Anybody may call `fail`, also in the middle of something that the end of the request would disturb."""
     begin(wait(outcome, told))
     outcome.fail(ValueError(1))
@@ -58,7 +58,7 @@ async def test_a_failure_is_told_with_the_loops_next_turn(outcome: Outcome, told
 
 
 @story
-async def test_only_the_first_word_counts(outcome: Outcome, told: Told) -> None:
+async def test_only_the_first_word_counts(outcome: RelayCompletion, told: Told) -> None:
     begin(wait(outcome, told))
     outcome.fail(ValueError(1))
     outcome.fail(ValueError(2))
@@ -71,7 +71,7 @@ async def test_only_the_first_word_counts(outcome: Outcome, told: Told) -> None:
 @pytest.mark.parametrize("how", ["succeed", "fail"])
 def test_what_is_known_before_anybody_waits_is_not_waited_for(how: str) -> None:
     @story
-    async def tell(outcome: Outcome, told: Told) -> None:
+    async def tell(outcome: RelayCompletion, told: Told) -> None:
         if how == "succeed":
             outcome.succeed()
         else:
@@ -85,7 +85,7 @@ def test_what_is_known_before_anybody_waits_is_not_waited_for(how: str) -> None:
 
 
 @story
-async def test_a_turn_that_is_cancelled_hears_it_there(outcome: Outcome, told: Told) -> None:
+async def test_a_turn_that_is_cancelled_hears_it_there(outcome: RelayCompletion, told: Told) -> None:
     turn = begin(wait(outcome, told))
     turn.cancel()
     assert told == []
@@ -94,7 +94,7 @@ async def test_a_turn_that_is_cancelled_hears_it_there(outcome: Outcome, told: T
 
 
 @story
-async def test_once_closed_nobody_is_told_anything(outcome: Outcome, told: Told) -> None:
+async def test_once_closed_nobody_is_told_anything(outcome: RelayCompletion, told: Told) -> None:
     begin(wait(outcome, told))
     outcome.fail(ValueError(1))
     outcome.close()
@@ -106,7 +106,7 @@ async def test_once_closed_nobody_is_told_anything(outcome: Outcome, told: Told)
 @pytest.mark.parametrize("how", ["succeed", "fail", "cancel", "task"])
 def test_a_task_can_wait_for_it_too(how: str) -> None:
     @story
-    async def tell(outcome: Outcome, told: Told) -> None:
+    async def tell(outcome: RelayCompletion, told: Told) -> None:
         task = asyncio.get_running_loop().create_task(wait(outcome, told))
         await asyncio.sleep(0)
         match how:

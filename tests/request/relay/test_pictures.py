@@ -19,8 +19,8 @@ import pytest
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
-from stoker.request.relay import site
-from stoker.request.relay.pictures import Pictures, resolve
+from stoker.request.relay import image_address as site
+from stoker.request.relay.image_fetcher import ImageFetcher, resolve
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 HERE = "127.0.0.1"
@@ -108,9 +108,9 @@ class Names:
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
-def pictures(policy: Media = ON, names: Callable[[str, int], Awaitable[list[str]]] | None = None) -> Pictures:
+def pictures(policy: Media = ON, names: Callable[[str, int], Awaitable[list[str]]] | None = None) -> ImageFetcher:
     """Loopback is as good as public here, but only the one address."""
-    return Pictures(policy, names or Names(), lambda address: address == HERE or site.is_public(address))
+    return ImageFetcher(policy, names or Names(), lambda address: address == HERE or site.is_public(address))
 
 
 async def failure(work: Awaitable[object]) -> tuple[str, str]:
@@ -291,7 +291,7 @@ def test_a_name_with_one_address_inside_is_refused(address: str, place: int) -> 
 def test_loopback_is_refused_however_it_is_written(host: str) -> None:
     async def test() -> None:
         async with serving() as server:
-            code, message = await failure(Pictures(ON).fetch(f"http://{host}:{server.port}/"))
+            code, message = await failure(ImageFetcher(ON).fetch(f"http://{host}:{server.port}/"))
             if code != "image_unavailable" or "cannot be resolved" not in message:  # not every resolver knows them all
                 assert (code, message.endswith("no host of the public internet")) == ("image_url_refused", True)
             assert server.heads == []
@@ -316,12 +316,12 @@ async def test_a_name_is_resolved_once_and_the_connection_goes_there() -> None:
 @run
 async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
     async with serving() as server:
-        always = Pictures(ON, Names(img=[["127.0.0.3", HERE]]), lambda address: True)
+        always = ImageFetcher(ON, Names(img=[["127.0.0.3", HERE]]), lambda address: True)
         assert (await always.fetch(f"http://img.example:{server.port}/"))[0] == "image/png"
-        dead = Pictures(ON, Names(img=[["127.0.0.3"]]), lambda address: True)
+        dead = ImageFetcher(ON, Names(img=[["127.0.0.3"]]), lambda address: True)
         _, message = await failure(dead.fetch(f"http://img.example:{server.port}/?SECRET"))
         assert message.endswith("it cannot be reached")
-        nowhere = Pictures(ON, Names(img=[[]]), lambda address: True)
+        nowhere = ImageFetcher(ON, Names(img=[[]]), lambda address: True)
         _, message = await failure(nowhere.fetch(f"http://img.example:{server.port}/?SECRET"))
         assert message.endswith("it has no address")
 
@@ -529,7 +529,7 @@ def test_tls_is_verified_against_the_name(certificate: Path) -> None:
     async def test() -> None:
         async with serving(tls=ours) as server:
             url = f"https://img.example:{server.port}/"
-            at_home = Pictures(ON, Names(), lambda address: True, trusting)
+            at_home = ImageFetcher(ON, Names(), lambda address: True, trusting)
             assert (await at_home.fetch(url))[0] == "image/png"
             for stranger, there in ((at_home, url.replace("img", "other")), (pictures(), url)):
                 _, message = await failure(stranger.fetch(there))

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.neutral.traits import Traits
-from stoker.request.translate.remote import addresses, image_parts, inlined, may_hold, remote_in
-from stoker.request.translate.tidy import refuse_remote, tidy
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.pass_through import adapt_body, refuse_remote
+from stoker.request.translate.remote_images import addresses, image_parts, inlined, may_hold, remote_in
 
 URL = "https://img.example/a.png?key=1"
 OTHER = "http://img.example/b.png"
@@ -124,7 +124,7 @@ def test_no_way_of_writing_hides_an_address(text: bytes) -> None:
     assert may_hold(body)
     assert len(addresses(CHAT, body)) == 1
     with pytest.raises(ClientError) as error:
-        tidy(body, Traits(CHAT))
+        adapt_body(body, Capabilities(CHAT))
     assert error.value.code == "image_url_refused"
 
 
@@ -196,7 +196,7 @@ def test_no_body_makes_the_search_fail(dialect: Dialect, noise: bytes, body: str
 )
 def test_no_file_that_an_engine_would_get_from_elsewhere_goes_through(part: dict[str, Any]) -> None:
     with pytest.raises(ClientError) as caught:
-        tidy(chat(part), Traits(CHAT))
+        adapt_body(chat(part), Capabilities(CHAT))
     assert caught.value.code == "image_url_refused"
 
 
@@ -213,4 +213,4 @@ def test_no_file_that_an_engine_would_get_from_elsewhere_goes_through(part: dict
 )
 def test_what_comes_with_the_request_and_what_a_tool_is_told_goes_through(part: dict[str, Any]) -> None:
     body = chat(part)
-    assert tidy(body, Traits(CHAT)) == (body, ())
+    assert adapt_body(body, Capabilities(CHAT)) == (body, ())

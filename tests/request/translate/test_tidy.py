@@ -9,15 +9,15 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.pass_through import adapt_body
 from stoker.request.translate.prepare import BILLING
-from stoker.request.translate.tidy import tidy
 
-LOCAL = traits("vllm", Dialect.MESSAGES, cloud=False)
-CLOUD = traits("openai", Dialect.MESSAGES, cloud=True)
+LOCAL = capabilities_of("vllm", Dialect.MESSAGES, cloud=False)
+CLOUD = capabilities_of("openai", Dialect.MESSAGES, cloud=True)
 LINE = f"{BILLING}: cc_version=2.1; cch=0a1b2;"
-SIGNER = Signer((b"key",))
+SIGNER = ThinkingSigner((b"key",))
 OURS = {"type": "thinking", "thinking": "hm", "signature": SIGNER.sign("m", "hm")}
 THEIRS = {"type": "thinking", "thinking": "hm", "signature": "EqQB"}
 
@@ -26,15 +26,15 @@ def text(words: str) -> dict[str, str]:
     return {"type": "text", "text": words}
 
 
-def tidied(serve: Traits, **fields: Any) -> tuple[Any, tuple[str, ...]]:
-    body, words = tidy(json.dumps({"model": "m", **fields}).encode(), serve)
+def tidied(serve: Capabilities, **fields: Any) -> tuple[Any, tuple[str, ...]]:
+    body, words = adapt_body(json.dumps({"model": "m", **fields}).encode(), serve)
     found = json.loads(body)
     assert found.pop("model") == "m"
     return found, words
 
 
-def unchanged(serve: Traits, body: bytes) -> bool:
-    return tidy(body, serve) == (body, ())
+def unchanged(serve: Capabilities, body: bytes) -> bool:
+    return adapt_body(body, serve) == (body, ())
 
 
 # -- the billing line ---------------------------------------------------------------------------------------------
@@ -75,12 +75,12 @@ def test_a_user_who_quotes_it_keeps_it() -> None:
 def test_anthropic_and_other_dialects_get_it_as_it_is() -> None:
     body = json.dumps({"system": [text(LINE)]}).encode()
     assert unchanged(CLOUD, body)
-    assert unchanged(traits("vllm", Dialect.CHAT, cloud=False), body)
+    assert unchanged(capabilities_of("vllm", Dialect.CHAT, cloud=False), body)
 
 
 def test_other_fields_keep_their_bytes() -> None:
     body = b'{"n": 1.0, "system": [{"type":"text","text":"%b"}], "m": [ 1e2,"\\u00e9" ]}' % LINE.encode()
-    assert tidy(body, LOCAL)[0] == b'{"n":1.0,"m":[ 1e2,"\\u00e9" ]}'
+    assert adapt_body(body, LOCAL)[0] == b'{"n":1.0,"m":[ 1e2,"\\u00e9" ]}'
 
 
 # -- thinking -----------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_claude_code_71111_anthropic_gets_no_thinking_that_a_local_model_thought
 
 
 def test_openai_gets_no_reasoning_that_it_did_not_encrypt() -> None:
-    cloud = traits("openai", Dialect.RESPONSES, cloud=True)
+    cloud = capabilities_of("openai", Dialect.RESPONSES, cloud=True)
     ours = {"type": "reasoning", "encrypted_content": SIGNER.seal("m", "hm")}
     theirs = {"type": "reasoning", "encrypted_content": "gAAAA"}
     found, words = tidied(cloud, input=[ours, theirs, {"type": "message", "content": "a"}])
@@ -129,7 +129,7 @@ def test_a_local_model_gets_thinking_back_as_it_is() -> None:
 
 
 def test_chat_has_no_signed_thinking() -> None:
-    assert unchanged(traits("openai", Dialect.CHAT, cloud=True), b'{"messages":["stoker1."]}')
+    assert unchanged(capabilities_of("openai", Dialect.CHAT, cloud=True), b'{"messages":["stoker1."]}')
 
 
 # -- addresses of images ------------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def test_a_local_model_fetches_nothing(part: Any, param: str) -> None:
     body = json.dumps({"messages": [{"role": "user", "content": [text("a"), part]}]}).encode()
     for written in (body, body.replace(b"h", b"\\u0068"), body.replace(b'"url"', b'"ur\\u006c"')):
         with pytest.raises(ClientError) as told:
-            tidy(written, LOCAL)
+            adapt_body(written, LOCAL)
         assert (told.value.status, told.value.code, told.value.param) == (400, "image_url_refused", param)
-    assert unchanged(Traits(Dialect.CHAT, takes_image_urls=True), body)
+    assert unchanged(Capabilities(Dialect.CHAT, takes_image_urls=True), body)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import stoker
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import SETTINGS, Prompt, Role, Text, Turn
-from stoker.request.translate.neutral.corners import KEPT, LOST, Losses
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import LOSSLESS, LOSSY, Losses
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import WRITE_PROMPT, write_prompt
 
 SOURCES = sorted(Path(stoker.__file__).parent.rglob("*.py"))
@@ -25,7 +25,7 @@ VALUES = st.dictionaries(st.sampled_from(SETTINGS), st.integers(0, 2), max_size=
 
 @given(st.sampled_from(sorted(ADDED)))
 def test_every_code_in_the_sources_is_in_the_table(code: str) -> None:
-    assert code in LOST
+    assert code in LOSSY
 
 
 def test_there_are_such_codes() -> None:
@@ -33,15 +33,15 @@ def test_there_are_such_codes() -> None:
 
 
 def test_a_corner_is_lost_or_kept_and_says_all_of_it() -> None:
-    assert not LOST.keys() & KEPT.keys()
-    assert all(all(corner) for corner in (*LOST.values(), *KEPT.values()))
+    assert not LOSSY.keys() & LOSSLESS.keys()
+    assert all(all(corner) for corner in (*LOSSY.values(), *LOSSLESS.values()))
 
 
 @given(VALUES, st.sampled_from(sorted(WRITE_PROMPT)), st.booleans())
 def test_a_setting_that_cannot_be_said_is_in_the_table(settings: dict[str, int], dialect: Dialect, local: bool) -> None:
     prompt = Prompt(Dialect.CHAT, "m", [Turn(Role.USER, [Text("hi")])], settings=settings)
-    written = write_prompt(prompt, Losses(), Traits(dialect, local=local), Signer((b"k",)))
-    assert set(written.losses.codes) <= set(LOST)
+    written = write_prompt(prompt, Losses(), Capabilities(dialect, local=local), ThinkingSigner((b"k",)))
+    assert set(written.losses.codes) <= set(LOSSY)
 
 
 def test_codes_are_told_once_in_the_order_in_which_they_were_met() -> None:
@@ -57,12 +57,12 @@ def test_where_nothing_is_lost_nothing_is_refused() -> None:
     assert not losses.codes
 
 
-@pytest.mark.parametrize("code", LOST)
+@pytest.mark.parametrize("code", LOSSY)
 def test_a_strict_translation_refuses_any_loss_in_words(code: str) -> None:
     losses = Losses()
     losses.add(code)
     losses.add("audio")
-    with pytest.raises(ClientError, match=re.escape(LOST[code].what)) as caught:
+    with pytest.raises(ClientError, match=re.escape(LOSSY[code].what)) as caught:
         losses.refuse()
     assert (caught.value.status, caught.value.code, caught.value.param) == (400, "would_lose", code)
-    assert LOST["audio"].why in caught.value.message
+    assert LOSSY["audio"].why in caught.value.message

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.domain.answer import (
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -18,19 +19,18 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import UpstreamError
-from stoker.request.translate.neutral.sequence import Sequence
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
 
 
 def told(*events: Event) -> list[str]:
     """A transcript: `+0` opens, `0:text` grows, `0!sig` signs, `-0` closes."""
-    sequence = Sequence()
+    sequence = BlockSequencer()
     return [line(found) for event in events for found in sequence.feed(event)]
 
 
@@ -48,7 +48,7 @@ def line(event: Event) -> str:
 
 
 def opened(at: int) -> Opened:
-    return Opened(at, Kind.CALL, f"c{at}", "f")
+    return Opened(at, BlockKind.CALL, f"c{at}", "f")
 
 
 def test_one_block_after_the_other_goes_straight_through() -> None:
@@ -70,7 +70,7 @@ def test_who_waited_follows_in_order_and_the_first_unclosed_one_goes_on_live() -
 
 
 def test_the_end_closes_what_is_open_and_gives_out_who_waits() -> None:
-    events = (opened(0), opened(1), Grew(1, "b"), opened(2), Closed(2), Finished(Stop.LENGTH), Ended())
+    events = (opened(0), opened(1), Grew(1, "b"), opened(2), Closed(2), Finished(StopReason.LENGTH), Ended())
     assert told(*events) == ["+0", "-0", "+1", "1:b", "-1", "+2", "-2", "Finished", "Ended"]
 
 
@@ -109,14 +109,14 @@ def test_any_order_gives_one_grammar_and_loses_nothing(data: st.DataObject) -> N
         if data.draw(st.booleans()):
             left[at].append(Closed(at))
     want = {at: "".join(event.text for event in events if isinstance(event, Grew)) for at, events in left.items()}
-    sequence = Sequence()
+    sequence = BlockSequencer()
     out: list[Event] = []
     while left:
         at = data.draw(st.sampled_from(sorted(left)))
         out += sequence.feed(left[at].pop(0))
         if not left[at]:
             del left[at]
-    out += sequence.feed(Finished(Stop.END))
+    out += sequence.feed(Finished(StopReason.END))
     texts: dict[int, str] = {}
     names: dict[int, str] = {}
     live: int | None = None
@@ -147,8 +147,8 @@ def test_waiting_costs_the_same_for_each_block(monkeypatch: pytest.MonkeyPatch) 
         def __iter__(self) -> Any:
             raise AssertionError("looked through")
 
-    monkeypatch.setattr("stoker.request.translate.neutral.sequence.OrderedDict", Watched)
+    monkeypatch.setattr("stoker.request.translate.neutral.block_sequencer.OrderedDict", Watched)
     count = 2000
-    out = told(*(opened(at) for at in range(count)), Finished(Stop.END))
+    out = told(*(opened(at) for at in range(count)), Finished(StopReason.END))
     assert out[-2] == f"-{count - 1}"
     assert taken == [False] * (count - 1)

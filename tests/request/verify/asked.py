@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.domain.answer import Answer, Said, Stop
+from stoker.domain.answer import Answer, AnswerBlock, StopReason
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call, Prompt, Raw, Role, Text, Tool, Turn
-from stoker.request.verify.expect import Expectation
-from stoker.request.verify.finding import Finding
-from stoker.request.verify.verifier import whole
+from stoker.domain.prompt import Prompt, Raw, Role, Text, Tool, ToolCall, Turn
+from stoker.request.verify.expectation import Expectation
+from stoker.request.verify.finding import AnswerFinding
+from stoker.request.verify.verifier import check_whole_answer
 
 READ = Tool(
     "read",
@@ -26,26 +26,26 @@ def expected(text: str = "Do it.", **settings: Any) -> Expectation:
     return Expectation(Prompt(Dialect.CHAT, "m", turns, **settings))
 
 
-def answer(*blocks: Said | str, stop: Stop = Stop.END) -> Answer:
+def answer(*blocks: AnswerBlock | str, stop: StopReason = StopReason.END) -> Answer:
     return Answer("i", "m", [Text(block) if isinstance(block, str) else block for block in blocks], stop)
 
 
-def call(arguments: str = '{"path":"a"}', name: str = "read", id: str = "c1", custom: bool = False) -> Call:
-    return Call(id, name, arguments, custom)
+def call(arguments: str = '{"path":"a"}', name: str = "read", id: str = "c1", custom: bool = False) -> ToolCall:
+    return ToolCall(id, name, arguments, custom)
 
 
-def proofs(found: list[Finding]) -> list[str]:
-    return [finding.check for finding in found if finding.certain]
+def proofs(found: list[AnswerFinding]) -> list[str]:
+    return [finding.check for finding in found if finding.is_proved]
 
 
-def notes(found: list[Finding]) -> list[str]:
-    return [finding.check for finding in found if not finding.certain]
+def notes(found: list[AnswerFinding]) -> list[str]:
+    return [finding.check for finding in found if not finding.is_proved]
 
 
-def proved(*blocks: Said | str, stop: Stop = Stop.END, **settings: Any) -> list[str]:
+def proved(*blocks: AnswerBlock | str, stop: StopReason = StopReason.END, **settings: Any) -> list[str]:
     """The checks that prove this answer to this request wrong."""
-    return proofs(whole(expected(**settings), answer(*blocks, stop=stop)))
+    return proofs(check_whole_answer(expected(**settings), answer(*blocks, stop=stop)))
 
 
-def noted(*blocks: Said | str, stop: Stop = Stop.END, **settings: Any) -> list[str]:
-    return notes(whole(expected(**settings), answer(*blocks, stop=stop)))
+def noted(*blocks: AnswerBlock | str, stop: StopReason = StopReason.END, **settings: Any) -> list[str]:
+    return notes(check_whole_answer(expected(**settings), answer(*blocks, stop=stop)))

@@ -15,7 +15,7 @@ from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
-from stoker.request.accept.door import Door
+from stoker.request.accept.access_control import AccessControl
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024
@@ -182,7 +182,9 @@ def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
     url = urlsplit(root)
     found = []
     try:
-        Door(front_door).admit({b"host": url.netloc.encode("idna" if not url.netloc.isascii() else "ascii")}, False)
+        AccessControl(front_door).admit(
+            {b"host": url.netloc.encode("idna" if not url.netloc.isascii() else "ascii")}, False
+        )
     except ClientError as refused:
         if refused.code == "foreign_host":  # a missing key is what `admit` ends with otherwise
             found.append(

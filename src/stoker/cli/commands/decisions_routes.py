@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.decision import Decision
-    from stoker.domain.tier import Cost, Row
+    from stoker.domain.tier import Cost, ProfileRow
     from stoker.measure.routing_report import SilentFailures, TierRoute
 
 UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
@@ -19,7 +19,7 @@ _COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCAL
 _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
 
 
-def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> None:
+def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> None:
     """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
     from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
 
@@ -40,7 +40,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[R
     terminal.say(f"saved            {_told(whole)}")
 
 
-def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[Row] = ()) -> dict[str, Any]:
+def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
     """The same for programs. Rates and money that nobody knows are null."""
     from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
 

@@ -43,7 +43,7 @@ def gate(
     """May SERVE be what ALIAS means? Runs what is missing, says it per condition. Exit 0 only if all of them hold."""
     from stoker.cli.evaluate import gate_measurements, running_serve
     from stoker.cli.evaluate import save_run as kept
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
     from stoker.measure.gate import judgement
 
     if again and dry_run:
@@ -68,7 +68,7 @@ def gate(
         "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],
         "proposed": list(proposed),
     }  # fmt: skip
-    run = kept.build_run(Kind.GATE, found.subject, began, outcome, findings, {}, settings, None)
+    run = kept.build_run(RunKind.GATE, found.subject, began, outcome, findings, {}, settings, None)
     if json:
         terminal.emit(kept.run_document(run))
     else:

@@ -12,7 +12,7 @@ from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.domain.tier import Row
+    from stoker.domain.tier import ProfileRow
     from stoker.store.demotions import DemotionTable
     from stoker.store.profile import Rows
 
@@ -32,7 +32,7 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
     from stoker.cli.commands.live_grades import live_rows
     from stoker.measure.statistics.stats import wilson
-    from stoker.request.decide.demotion import told
+    from stoker.request.decide.demotion import describe_demotion
 
     installation = find_installation(config, state)
     rows, live = _own(installation), live_rows(installation)
@@ -64,7 +64,7 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 
     terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
     for one in demoted.values():
-        terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
+        terminal.say(f"{one.tier} at {one.task_class}: {describe_demotion(one.checks)}")
     for (tier, name), why in (stale or {}).items():
         terminal.say(f"{tier} at {name}: {why}")
     if stale:
@@ -207,18 +207,18 @@ def _path(installation: Installation) -> Path:
     return path_of(router, installation.state)
 
 
-def _beside(key: tuple[str, str], row: Row | None, live: Row | None) -> dict[str, object]:
+def _beside(key: tuple[str, str], row: ProfileRow | None, live: ProfileRow | None) -> dict[str, object]:
     """A row with the live grades beside it. Of what no suite measured the figures are null."""
     import msgspec
 
-    from stoker.domain.tier import Row
+    from stoker.domain.tier import ProfileRow
 
-    found: dict[str, object] = dict.fromkeys(Row.__struct_fields__) if row is None else msgspec.to_builtins(row)
+    found: dict[str, object] = dict.fromkeys(ProfileRow.__struct_fields__) if row is None else msgspec.to_builtins(row)
     found["tier"], found["task_class"] = key
     return {**found, "live": None if live is None else msgspec.to_builtins(live)}
 
 
-def _word(row: Row | None) -> str:
+def _word(row: ProfileRow | None) -> str:
     return "not measured" if row is None else f"{row.verdict.value}, {row.passed} of {row.n}"
 
 

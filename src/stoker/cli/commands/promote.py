@@ -67,12 +67,12 @@ def promote(
 
 def newest(state: Path, serve: str) -> str:
     """Id of the newest gate's result of a serve; empty: there is none."""
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.store.results import Results
 
     store = Results(state)
     store.sync()
-    return next((entry.id for entry in store.select(Kind.GATE, serve, limit=1)), "")
+    return next((entry.id for entry in store.select(RunKind.GATE, serve, limit=1)), "")
 
 
 def _show(control: Control, json: bool) -> None:

@@ -16,7 +16,7 @@ from stoker.cli.console.installation import Installation, find_installation
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.routing import RouterSettings
-    from stoker.domain.tier import Row, Tier
+    from stoker.domain.tier import ProfileRow, Tier
     from stoker.measure.suites.fixture import Fixture
     from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
 
@@ -63,7 +63,7 @@ def bootstrap(
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
-    done: list[Row] = []
+    done: list[ProfileRow] = []
     for tier in _chosen(router, tiers or []):
         done += _measure(installation, tier, _served(router, tier, names), suites, fresh, quiet=json)
     if json:
@@ -75,9 +75,9 @@ def bootstrap(
 
 def _served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
     """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
-    from stoker.domain.routing import listed
+    from stoker.domain.routing import includes_class
 
-    served = [name for name in names or router.known if listed(name, tier.classes)]
+    served = [name for name in names or router.known if includes_class(name, tier.classes)]
     if not served:
         raise UsageError(f"tier '{tier.name}' serves none of {', '.join(names)}: its `classes` leave them out")
     if left := [name for name in names if name not in served]:
@@ -94,7 +94,7 @@ def calibrate(
 ) -> None:
     """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
     installation = find_installation(config, state)
-    done: list[Row] = []
+    done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
             done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
@@ -104,7 +104,7 @@ def calibrate(
         _emit(done)
 
 
-def _emit(rows: Sequence[Row]) -> None:
+def _emit(rows: Sequence[ProfileRow]) -> None:
     import msgspec
 
     terminal.emit([msgspec.to_builtins(row) for row in rows])
@@ -144,7 +144,7 @@ def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
 
 def _measure(
     installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
-) -> list[Row]:
+) -> list[ProfileRow]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
@@ -249,7 +249,7 @@ class _Kept:
         self._path.unlink(missing_ok=True)
 
 
-def _write(installation: Installation, rows: Sequence[Row]) -> None:
+def _write(installation: Installation, rows: Sequence[ProfileRow]) -> None:
     from stoker.store.profile import ProfileFile, load, path_of
 
     path = path_of(_router(installation), installation.state)
@@ -266,12 +266,12 @@ def _keep_run(
     known: RunningServe,
     tier: Tier,
     graded: Sequence[GradedFixture],
-    rows: Sequence[Row],
+    rows: Sequence[ProfileRow],
     gaps: Sequence[UngradedFixtures],
     began: float,
 ) -> None:
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
 
     numbers: dict[str, float | int | None] = {}
     for row in rows:
@@ -279,11 +279,13 @@ def _keep_run(
     settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
     settings["unmeasured"] = {gap.task_class: gap.reason for gap in gaps if gap.samples == 0}
     outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
-    save_run(build_run(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
-         known.state)  # fmt: skip
+    save_run(
+        build_run(RunKind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
+        known.state,
+    )
 
 
-def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[UngradedFixtures]) -> None:
+def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixtures]) -> None:
     from stoker.domain.task import CLASSES
     from stoker.measure.statistics.stats import wilson
 
@@ -300,7 +302,7 @@ def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[UngradedFixtures]) -> 
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
 
 
-def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
+def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
     """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG

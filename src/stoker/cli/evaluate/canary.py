@@ -59,7 +59,7 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Finding, Kind, Outcome
+    from stoker.domain.run import Finding, Outcome, RunKind
     from stoker.measure.canary import canary as measure
     from stoker.measure.canary.questions import digest
 
@@ -87,7 +87,7 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
     }
     outcome = Outcome.FAILED if wrong else Outcome.PASSED
     settings: dict[str, object] = {"baseline": not wrong, "questions": digest(chosen), "repeats": measure.REPEATS}
-    run = build_run(Kind.CANARY, found.subject, began, outcome, findings, numbers, settings, kept)
+    run = build_run(RunKind.CANARY, found.subject, began, outcome, findings, numbers, settings, kept)
     save_run(run, found.state)
     return run
 
@@ -97,7 +97,7 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.drift_alarm import feed_drift
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.canary import canary as measure
     from stoker.measure.canary.questions import digest
 
@@ -115,7 +115,7 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
         "same_execution": same,
     }
     run = build_run(
-        Kind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
+        RunKind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
         measure.numbers(checked, kept), settings, {"seen": checked.replies, "anomalies": checked.anomalies},
     )  # fmt: skip
     mismatched = {anomaly.name for anomaly in checked.anomalies}
@@ -129,7 +129,7 @@ def baseline_of(found: RunningServe, wanted: str | None) -> Run:
 
     Raises UsageError with the command that records one.
     """
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.store.results import Results
 
     store = Results(found.state)
@@ -140,7 +140,7 @@ def baseline_of(found: RunningServe, wanted: str | None) -> Run:
             raise UsageError(f"--baseline {wanted} {what}; there are: stoker results list --kind canary")
         return store.load(ids[0])
     store.sync()
-    listed = store.select(Kind.CANARY, found.serve.name, baselines=True, limit=1000)
+    listed = store.select(RunKind.CANARY, found.serve.name, baselines=True, limit=1000)
     mine = found.subject.fingerprint.identity
     fitting = [entry for entry in listed if mine and entry.identity == mine] or listed
     if not fitting:

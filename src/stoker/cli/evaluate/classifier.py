@@ -128,19 +128,19 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
     from stoker.exchange.formatter import Formatter
     from stoker.exchange.internal_client import InternalClient
     from stoker.measure.classifier.proof import ClassifierAnswer
-    from stoker.request.decide.companion import asked, said
-    from stoker.request.relay.pool import Pool
-    from stoker.request.translate.neutral.thinking import Signer
+    from stoker.request.decide.classifier_model import class_in_reply, classifier_question
+    from stoker.request.relay.pool import ConnectionPool
+    from stoker.request.translate.neutral.thinking import ThinkingSigner
 
-    pool, began, misses = Pool(), time.perf_counter(), 0
-    client = InternalClient(pool, Formatter(Signer((secrets.token_bytes(32),)), time.time))
+    pool, began, misses = ConnectionPool(), time.perf_counter(), 0
+    client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
     try:
         for done, row in enumerate(rows, 1):
-            question = partial(asked, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
+            question = partial(classifier_question, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
             start, word = time.perf_counter(), ""
             try:
                 _, reply = await client.ask(known.serve, known.target, question, PATIENCE)
-                word = said(reply, row.outline) or ""
+                word = class_in_reply(reply, row.outline) or ""
                 misses = 0
             except (StokerError, TimeoutError) as error:
                 misses += 1

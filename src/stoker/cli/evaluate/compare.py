@@ -15,7 +15,7 @@ from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
     from stoker.domain.tier import Cost
     from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
@@ -161,12 +161,12 @@ def _side(
     installation: Installation, name: str, serve: str, cost: Cost | None, known: RunningServe | None,
     classes: Sequence[str], suites: Path | None, notes: list[str], quiet: bool,
 ) -> ComparedModel:  # fmt: skip
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.comparison.models import SPEED, ComparedModel
     from stoker.measure.suites.whole_suites import graded_in
 
-    asked = _kept(installation, serve, Kind.BOOTSTRAP, known)
-    timed = [run for run in _kept(installation, serve, Kind.BENCHMARK, known) if _speed(run)]
+    asked = _kept(installation, serve, RunKind.BOOTSTRAP, known)
+    timed = [run for run in _kept(installation, serve, RunKind.BENCHMARK, known) if _speed(run)]
     if known is not None:
         asked = _asked(known, classes, suites, asked, quiet)
         timed = timed or [_timed(known, quiet)]
@@ -187,7 +187,7 @@ def _side(
     )  # fmt: skip
 
 
-def _kept(installation: Installation, serve: str, kind: Kind, known: RunningServe | None) -> list[Run]:
+def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
     """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results

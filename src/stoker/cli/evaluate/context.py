@@ -103,7 +103,7 @@ def _search(
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.own_engine import configured_fingerprint
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.domain.run import Outcome, RunKind, Subject
     from stoker.measure.artifacts.fingerprint import EngineReport
     from stoker.measure.trials import context_search
     from stoker.measure.trials.context_search import ContextTrial
@@ -132,7 +132,7 @@ def _search(
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
     run = build_run(
-        Kind.CONTEXT,
+        RunKind.CONTEXT,
         subject,
         began,
         outcome,

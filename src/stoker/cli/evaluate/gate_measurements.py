@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.access import Settings
     from stoker.domain.gate import Condition, Gate
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
 
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
@@ -84,14 +84,14 @@ def gate_measurement(
     return GateMeasurement(found, asked, classes, suites, unknown_ok, fixtures)
 
 
-def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[Kind, str]:
+def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[RunKind, str]:
     """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
     from stoker.measure.canary.canary import BaselineRefused
     from stoker.measure.gate import judgement
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    told: dict[Kind, str] = {}
+    told: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
@@ -147,7 +147,7 @@ def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[st
             is_unknown = run is None and not _is_ours(judging.running)  # 1
         elif run is None:
             is_unknown = False
-        elif one.whole is not None:
+        elif one.measurement is not None:
             is_unknown = run.outcome is Outcome.NOT_APPLICABLE  # 4
         elif kind == "benchmark":
             is_unknown = measurements.needed_step(one) is not None and not judgement.answers(
@@ -169,7 +169,7 @@ def _is_ours(found: RunningServe) -> bool:
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
+def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKind, str], unknown: Sequence[str]) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
@@ -251,7 +251,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     return runs
 
 
-def _own_time(what: str, kind: Kind, found: RunningServe) -> str:
+def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
     """What to do and the command; empty for what the gate measures by itself."""
 
     from stoker.cli.evaluate.running_serve import command_for
@@ -262,7 +262,7 @@ def _own_time(what: str, kind: Kind, found: RunningServe) -> str:
     return f"{what}: {command_for(command, found.serve.name, found.place)}{given}"
 
 
-def _measured(kind: Kind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
+def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept

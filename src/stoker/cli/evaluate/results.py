@@ -72,10 +72,10 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """What was measured, newest first."""
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
 
     store = _store(config, state)
-    wanted = _one_of(Kind, kind, "--kind"), _one_of(Outcome, outcome, "--outcome")
+    wanted = _one_of(RunKind, kind, "--kind"), _one_of(Outcome, outcome, "--outcome")
     found = store.select(wanted[0], serve, _moment(since), wanted[1], limit=limit)
     if json:
         terminal.emit([entry._asdict() for entry in found])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from stoker.cli.console import terminal
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 
 
 def build_run(
-    kind: Kind,
+    kind: RunKind,
     subject: Subject,
     began: float,
     outcome: Outcome,

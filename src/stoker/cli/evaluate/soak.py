@@ -55,7 +55,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
 
     from stoker.cli.evaluate import interruptible
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.artifacts import result_file
     from stoker.measure.canary import canary
     from stoker.measure.canary.questions import digest, questions_for
@@ -86,7 +86,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
             f"'{found.serve.name}' does not answer the canary's questions: run stoker eval canary to see why"
         )
     began = time.time()
-    run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
+    run_id = result_file.new_id(RunKind.SOAK, found.serve.name, began)
     return SoakRecord(
         run_id, found.serve.name, began, every, length, concurrency, tokens, result_file.raw(kept), reference, same,
         found.subject.fingerprint, found.engine() or "",
@@ -158,7 +158,7 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.running_serve import command_for
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.requests.client import ModelClient
     from stoker.measure.soak import soak as measure
     from stoker.measure.soak.soak import Soak, SystemSoakClock
@@ -184,7 +184,7 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
         "reference": record.reference,
     }
     run = build_run(
-        Kind.SOAK, found.subject, record.began, measure.outcome(record), measure.findings(record),
+        RunKind.SOAK, found.subject, record.began, measure.outcome(record), measure.findings(record),
         measure.numbers(record), settings,
         {"cycles": record.cycles, "events": record.events}, record.id,
     )  # fmt: skip

@@ -135,7 +135,7 @@ def _begun(
 ) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
-    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.domain.run import Outcome, RunKind, Subject
     from stoker.measure.trials import sweep
 
     try:
@@ -144,7 +144,7 @@ def _begun(
         raise UsageError(str(error)) from error
     rows = sweep.variants(varied)
     subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
-    run = build_run(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
+    run = build_run(RunKind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
     return run, rows
 
 

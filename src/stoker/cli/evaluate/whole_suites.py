@@ -45,16 +45,16 @@ def fixtures_for(
 
 def earlier_runs(known: RunningServe) -> list[Run]:
     """Suites that this serve answered as it is now, the newest first, also those that were broken off."""
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
     store, mark = Results(known.state), known.subject.fingerprint
     store.sync()
-    entries = store.select(Kind.BOOTSTRAP, known.serve.name, limit=KEPT)
+    entries = store.select(RunKind.BOOTSTRAP, known.serve.name, limit=KEPT)
     runs = (store.load(one.id) for one in entries
-            if judgement.may_match(Kind.BOOTSTRAP, one.identity, one.execution, mark))  # fmt: skip
-    return [run for run in runs if judgement.matches(Kind.BOOTSTRAP, run.subject.fingerprint, mark)]
+            if judgement.may_match(RunKind.BOOTSTRAP, one.identity, one.execution, mark))  # fmt: skip
+    return [run for run in runs if judgement.matches(RunKind.BOOTSTRAP, run.subject.fingerprint, mark)]
 
 
 def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool) -> Run:
@@ -62,7 +62,7 @@ def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Seque
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.save_run import build_run, save_run
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
     from stoker.measure.requests.client import ModelClient
     from stoker.measure.statistics import stats
     from stoker.measure.suites import grading, whole_suites
@@ -101,7 +101,7 @@ def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Seque
     classes = dict.fromkeys(one.task_class for one in fixtures)
     settings: dict[str, object] = {"whole": names, "classes": list(classes)}
     kept = build_run(
-        Kind.BOOTSTRAP, known.subject, began, outcome, whole_suites.findings(graded),
+        RunKind.BOOTSTRAP, known.subject, began, outcome, whole_suites.findings(graded),
         whole_suites.numbers(graded), settings, {"graded": graded},
     )  # fmt: skip
     if graded:

@@ -14,7 +14,7 @@ from stoker.config.tables.file import File
 from stoker.config.tables.router import TierTable
 from stoker.config.tables.translation import build_translation
 from stoker.domain.nearest import did_you_mean
-from stoker.domain.routing import ANY, listed
+from stoker.domain.routing import ANY, includes_class
 from stoker.domain.task import CLASSES, UNKNOWN
 
 _OF_A_CLOUD = ("base_url", "cloud", "dialect", "key", "model", "max_active")
@@ -90,7 +90,7 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
         if one.tier not in tiers:
             if all_known:
                 doc.problem(path, f"there is no tier '{one.tier[:64]}'{did_you_mean(one.tier, tiers)}")
-        elif not listed(name, tuple(tiers[one.tier].classes)):
+        elif not includes_class(name, tuple(tiers[one.tier].classes)):
             line = doc.line(("tier", file.tier.index(tiers[one.tier]), "classes"))
             doc.problem(
                 path, f"tier '{one.tier}' does not serve this class (line {line}); name another, or add it there"

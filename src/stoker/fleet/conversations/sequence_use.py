@@ -73,7 +73,7 @@ class EngineRun:
 
 
 class SequenceUse:
-    """Implements `domain.conversation.Stay`."""
+    """Implements `domain.conversation.SequenceLease`."""
 
     __slots__ = ("_asked", "_is_over", "_place", "_run", "_settle", "_spawn", "_work", "restored", "sequence")
 
@@ -90,14 +90,14 @@ class SequenceUse:
         self._is_over = False
 
     async def prepare(self) -> None:
-        """See `Stay.prepare`."""
+        """See `SequenceLease.prepare`."""
         self._place = place = await self._run.place(*self._asked)
         self._work = self._spawn(self._settle(self._run, place))
         self.restored = await asyncio.shield(self._work)
         self.sequence = place.sequence.number
 
-    def end(self, tokens: int | None) -> None:
-        """See `Stay.end`."""
+    def release(self, tokens: int | None) -> None:
+        """See `SequenceLease.release`."""
         if self._is_over or self._place is None:
             return
         self._is_over = True

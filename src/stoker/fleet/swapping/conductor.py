@@ -36,11 +36,11 @@ from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
-from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.state import ServePhase, ServeState
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
@@ -70,7 +70,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.residency = Residency(self.scheduler.seats)
+        self.residency = Residency(self.scheduler.serves)
         self._notify = notify
         self._forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
@@ -78,7 +78,7 @@ class Conductor:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
+        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
         journal = journal or NoJournal()
         hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
@@ -107,7 +107,7 @@ class Conductor:
         at that very moment is released.
         """
         seat = self._seat(name)
-        if seat.phase is Phase.STOPPED and not self.scheduler.closing:
+        if seat.phase is ServePhase.STOPPED and not self.scheduler.closing:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
@@ -136,9 +136,9 @@ class Conductor:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
         return future
 
-    def _seat(self, name: str) -> Seat:
+    def _seat(self, name: str) -> ServeState:
         """Raises ClientError for a serve that was removed from the configuration."""
-        seat = self.scheduler.seats.get(name)
+        seat = self.scheduler.serves.get(name)
         if seat is None:
             raise removed(name)
         return seat
@@ -166,7 +166,7 @@ class Conductor:
 
     def failure(self, name: str) -> str:
         """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
-        seat = self.scheduler.seats.get(name)
+        seat = self.scheduler.serves.get(name)
         return seat.last_error.code if seat is not None and seat.last_error is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
@@ -179,11 +179,11 @@ class Conductor:
         """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
         back, or on its way. On cancel the switch goes on.
         """
-        seat = self.scheduler.seats[name]
+        seat = self.scheduler.serves[name]
         self._notify(OperatorActed(name))
         if force:
             self._forced.add(name)
-        if seat.phase is Phase.STOPPED:
+        if seat.phase is ServePhase.STOPPED:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 await asyncio.shield(self._fetching.task(name))
@@ -195,7 +195,7 @@ class Conductor:
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:
-            return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")  # there was nothing to do
+            return SwapReport(0, seat.name, seat.slot_state.slot.name, (), "ready")  # there was nothing to do
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
@@ -204,8 +204,8 @@ class Conductor:
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
-        seat = self.scheduler.seats.get(name)
-        if seat is not None and seat.phase is Phase.STOPPED:
+        seat = self.scheduler.serves.get(name)
+        if seat is not None and seat.phase is ServePhase.STOPPED:
             await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
             await self._fleet.forget(name)
 
@@ -215,7 +215,7 @@ class Conductor:
 
     def restart(self, name: str, reason: str) -> bool:
         """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
-        if self.scheduler.seats[name].phase is not Phase.READY:
+        if self.scheduler.serves[name].phase is not ServePhase.READY:
             return False
         log.warning("serve %s is restarted: %s", name, reason)
         self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
@@ -234,7 +234,7 @@ class Conductor:
 
     def measured(self, name: str, size: int) -> None:
         """What a running serve was seen to hold of its slot's memory, in bytes."""
-        if name in self.scheduler.seats:
+        if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
 
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
@@ -246,11 +246,11 @@ class Conductor:
     async def begin(self) -> list[str]:
         """Adopt what runs, then load what is to be kept loaded. Returns the adopted serves' names."""
         adopted: list[str] = []
-        for running in await self._fleet.adopt([s.serve for s in self.scheduler.seats.values()], self._exited):
+        for running in await self._fleet.adopt([s.serve for s in self.scheduler.serves.values()], self._exited):
             name = running.serve.name
-            seat = self.scheduler.seats[name]
+            seat = self.scheduler.serves[name]
             fit = victims_for(seat)
-            if isinstance(fit, Victims) and not fit.seats:
+            if isinstance(fit, Victims) and not fit.serves:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
@@ -310,7 +310,7 @@ class Conductor:
                         waiting.future.set_exception(error)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
-                case Look(generation, target):
+                case CheckStart(generation, target):
                     self._swapper.look(generation, target)
                 case StartSwap():
                     self._swapper.start(command)
@@ -367,7 +367,7 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, seat: Seat) -> None:
+    def _check(self, seat: ServeState) -> None:
         """Everything that can be known before a running serve is touched. Raises StokerError."""
         serve = seat.serve
         if serve.needs_force and serve.name not in self._forced:

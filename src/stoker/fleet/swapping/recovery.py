@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Interrupted, Journal
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Phase
+from stoker.request.lease.state import ServePhase
 
 log = logging.getLogger("stoker.fleet")
 
@@ -52,11 +52,11 @@ class Recovery:
         2. another serve of its slot was adopted, or is starting: the swap was undone, or something newer is wanted
         3. nothing runs: start the target; if that fails, the first victim that starts
         """
-        seat = self._scheduler.seats.get(swap.target)
-        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.seats.get(name)) is not None]
-        if seat is not None and all(s.phase is Phase.STOPPED for s in concerned):
+        seat = self._scheduler.serves.get(swap.target)
+        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.serves.get(name)) is not None]
+        if seat is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
             for name in (swap.target, *swap.victims):
-                if name not in self._scheduler.seats:
+                if name not in self._scheduler.serves:
                     continue
                 log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
                 try:

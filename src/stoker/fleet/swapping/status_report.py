@@ -6,26 +6,26 @@ import time
 from typing import Any
 
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.state import Phase, Room, Seat, Swap, SwapKind
+from stoker.request.lease.state import ServePhase, ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 
 
 def slots(conductor: Conductor, now: float) -> list[dict[str, Any]]:
     """One entry per configured slot (a serve without a slot has none)."""
-    rooms = conductor.scheduler.rooms.values()
+    rooms = conductor.scheduler.slots.values()
     return [_slot(conductor, room, now) for room in rooms if not room.slot.name.startswith("~")]
 
 
 def serves(conductor: Conductor, now: float) -> list[dict[str, Any]]:
     """One entry per serve, in configuration order."""
-    return [_serve(conductor, seat, now) for seat in conductor.scheduler.seats.values()]
+    return [_serve(conductor, seat, now) for seat in conductor.scheduler.serves.values()]
 
 
 def model_slot(conductor: Conductor) -> dict[str, Any] | None:
     """The resident of the first slot, as single-slot tools expect it (row B5)."""
-    for room in conductor.scheduler.rooms.values():
-        for seat in room.seats:
-            if seat.phase in (Phase.READY, Phase.DRAINING):
+    for room in conductor.scheduler.slots.values():
+        for seat in room.serves:
+            if seat.phase in (ServePhase.READY, ServePhase.DRAINING):
                 return {
                     "name": seat.name,
                     "modalities": list(seat.serve.modalities),
@@ -34,25 +34,25 @@ def model_slot(conductor: Conductor) -> dict[str, Any] | None:
     return None
 
 
-def _slot(conductor: Conductor, room: Room, now: float) -> dict[str, Any]:
+def _slot(conductor: Conductor, room: SlotState, now: float) -> dict[str, Any]:
     swap = next((s for s in room.swaps.values()), None)
     return {
         "name": room.slot.name,
         "devices": list(room.slot.devices),
         "memory": room.slot.memory,
-        "resident": [s.name for s in room.seats if s.phase in (Phase.READY, Phase.DRAINING)],
+        "resident": [s.name for s in room.serves if s.phase in (ServePhase.READY, ServePhase.DRAINING)],
         "memory_used": _used(room),
         "swap": _swap(conductor, swap, now) if swap is not None else None,
         "swaps": room.swaps_made,
-        "waiting": sum(len(seat.queue) for seat in room.seats),
+        "waiting": sum(len(seat.queue) for seat in room.serves),
     }
 
 
-def _used(room: Room) -> int | None:
+def _used(room: SlotState) -> int | None:
     """What the residents hold, measured where it could be, else declared. None: of one of them nothing is known."""
     total = 0
-    for seat in room.seats:
-        if seat.phase is not Phase.STOPPED:
+    for seat in room.serves:
+        if seat.phase is not ServePhase.STOPPED:
             size = seat.serve.memory if seat.measured is None else seat.measured
             if size is None:
                 return None
@@ -62,7 +62,7 @@ def _used(room: Room) -> int | None:
 
 def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     is_draining = swap.run_at is None
-    stopping = [v.name for v in swap.victims if v.phase is not Phase.STOPPED]
+    stopping = [v.name for v in swap.victims if v.phase is not ServePhase.STOPPED]
     if is_draining:
         phase = "draining"
     elif swap.generation in conductor.examining:
@@ -82,7 +82,7 @@ def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     }
 
 
-def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
+def _serve(conductor: Conductor, seat: ServeState, now: float) -> dict[str, Any]:
     serve = seat.serve
     running = conductor.running.get(serve.name)
     limits = timing(seat)
@@ -114,15 +114,15 @@ def _serve(conductor: Conductor, seat: Seat, now: float) -> dict[str, Any]:
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,
         "parked": seat.parked or None,
-        "measured": seat.measured if seat.phase is not Phase.STOPPED else None,
+        "measured": seat.measured if seat.phase is not ServePhase.STOPPED else None,
     }
 
 
-def _state(seat: Seat, now: float) -> str:
-    if seat.phase is Phase.STOPPED and seat.parked:
+def _state(seat: ServeState, now: float) -> str:
+    if seat.phase is ServePhase.STOPPED and seat.parked:
         return "parked"
-    if seat.phase is Phase.STOPPED and seat.backoff_until > now:
+    if seat.phase is ServePhase.STOPPED and seat.backoff_until > now:
         return "backoff"
-    if seat.phase is Phase.READY and seat.held:
+    if seat.phase is ServePhase.READY and seat.held:
         return "held"
     return seat.phase.value

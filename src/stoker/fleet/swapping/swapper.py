@@ -62,11 +62,11 @@ class Swapper:
 
     def start(self, command: StartSwap) -> None:
         name = command.target or command.victims[0]
-        seat = self._scheduler.seats[name]
-        swap = seat.room.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, seat.room.slot.name, command.victims)
+        seat = self._scheduler.serves[name]
+        swap = seat.slot_state.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, seat.slot_state.slot.name, command.victims)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
-        graces = {victim: self._scheduler.seats[victim].serve.stop_grace for victim in command.victims}
+        graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = seat.serve if command.target is not None else None
         task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
         self._swaps[command.generation] = task
@@ -78,8 +78,8 @@ class Swapper:
 
     def look(self, generation: int, target: str) -> None:
         """See whether the target can start, while its victims drain."""
-        seat = self._scheduler.seats[target]
-        swap = seat.room.swaps[generation]
+        seat = self._scheduler.serves[target]
+        swap = seat.slot_state.swaps[generation]
         task = self._loop.create_task(
             self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
         )

@@ -18,7 +18,7 @@ from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import CLASSES, Task
 from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
-from stoker.request.decide.companion import WORDING, is_doubtful, settled, unanswered
+from stoker.request.decide.classifier_model import WORDING, combined, is_doubtful, unanswered
 from stoker.routing.classifier import classify
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def prove(
 def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: Collection[str]) -> str:
     if not is_doubtful(task, settings.below):
         return task.name
-    return (settled(task, word, high_risk) if word else unanswered(task, "unclear")).name
+    return (combined(task, word, high_risk) if word else unanswered(task, "unclear")).name
 
 
 def _score(rows: Sequence[LabelledPrompt], names: Iterable[str]) -> ClassifierScore:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stoker.domain.run import Kind, Number, Run
+from stoker.domain.run import Number, Run, RunKind
 from stoker.measure.artifacts.fingerprint import FingerprintDifference, difference
 from stoker.measure.statistics.stats import Interval, wilson
 
@@ -78,13 +78,13 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     return RunComparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
 
 
-def most_important(rows: Sequence[ComparedNumber], kind: Kind) -> list[ComparedNumber]:
+def most_important(rows: Sequence[ComparedNumber], kind: RunKind) -> list[ComparedNumber]:
     """The rows that matter, at most MOST of them.
 
     Of benchmarks the figures of a table; of anything else 1. what is apart  2. rates  3. what changed, the most first.
     """
     known = [row for row in rows if row.before is not None or row.after is not None]
-    if kind is Kind.BENCHMARK:
+    if kind is RunKind.BENCHMARK:
         place = {name: at for at, name in enumerate(_OF_BENCHMARKS)}
         return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
 

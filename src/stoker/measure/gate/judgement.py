@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stoker.domain.gate import Condition, Gate
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind
 from stoker.domain.task import CLASSES
 from stoker.measure.gate.measurements import TIMES, class_of, figure_of, kind_of, needed_step, samples_for
 from stoker.measure.load.prompts import PromptSharing
@@ -50,13 +50,13 @@ def usable_runs(
     )
 
 
-def may_match(kind: Kind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def may_match(kind: RunKind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether digests alone leave it open that this is a measurement of what runs now: then its parts decide."""
     is_known = now.identity != "" or unknown_ok
-    return is_known and identity == now.identity and (execution == now.execution or kind is Kind.CONTEXT)
+    return is_known and identity == now.identity and (execution == now.execution or kind is RunKind.CONTEXT)
 
 
-def matches(kind: Kind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def matches(kind: RunKind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether what was measured is what runs now. A context search says the same whatever limit it runs with.
 
     `unknown_ok`: where the identity is not known, the parts of it that are known have to be the same.
@@ -67,7 +67,7 @@ def matches(kind: Kind, measured: Fingerprint, now: Fingerprint, unknown_ok: boo
     return mine == yours or (measured.execution == now.execution and now.identity != "")
 
 
-def missing_kinds(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Kind]:
+def missing_kinds(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[RunKind]:
     """What has to be run before the gate can be judged, each kind once, in the gate's order."""
     return list(dict.fromkeys(kind_of(condition, classes) for condition in unanswered_conditions(gate, runs, classes)))
 
@@ -82,10 +82,10 @@ def answers(run: Run, condition: Condition, classes: Collection[str] = CLASSES) 
     kind = kind_of(condition, classes)
     if run.kind is not kind:
         return False
-    if kind is Kind.BOOTSTRAP:
+    if kind is RunKind.BOOTSTRAP:
         asked = run.setting("whole")
         return isinstance(asked, list) and class_of(condition, classes) in asked
-    if kind is not Kind.BENCHMARK:
+    if kind is not RunKind.BENCHMARK:
         return True
     if not _is_of_fresh_prompts(run):
         return False
@@ -121,19 +121,19 @@ def outcome_of(findings: Iterable[Finding]) -> Outcome:
     return Outcome.PASSED if outcomes == {Outcome.PASSED} else Outcome.UNDECIDED
 
 
-def _judge(condition: Condition, run: Run | None, kind: Kind, task_class: str) -> Finding:
+def _judge(condition: Condition, run: Run | None, kind: RunKind, task_class: str) -> Finding:
     name = condition.text
     if run is None:
         of = f" of {task_class}" if task_class else ""
         return Finding(name, Outcome.UNDECIDED, f"no {kind.value}{of} of this serve as it is now")  # 1
-    if condition.whole is not None:  # 2
+    if condition.measurement is not None:  # 2
         failed = [finding.name for finding in run.findings if finding.outcome is Outcome.FAILED]
         said = f"failed: {', '.join(failed)}" if failed else run.outcome.value
         outcome = Outcome.UNDECIDED if run.outcome is Outcome.NOT_APPLICABLE else run.outcome
         return Finding(name, outcome, f"{run.kind} {run.id}: {said}")
     if condition.rate:
         return _judge_rate(condition, run)  # 3
-    if kind is Kind.BENCHMARK:
+    if kind is RunKind.BENCHMARK:
         return _judge_figure(condition, run)  # 5, 6
     seen = run.numbers.get(condition.metric)
     if seen is None:
@@ -190,7 +190,7 @@ def _shown(metric: str, seen: float) -> str:
 
 def _went_on_working(run: Run) -> bool:
     """A context search that found no length too long."""
-    return run.kind is Kind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
+    return run.kind is RunKind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
 
 
 def _judge_rate(condition: Condition, run: Run) -> Finding:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stoker.domain.gate import Condition, Gate
 from stoker.domain.routing import ANY, RouterSettings
-from stoker.domain.run import Kind
+from stoker.domain.run import RunKind
 from stoker.domain.task import CLASSES
 from stoker.measure.load.generator import StepLength
 from stoker.measure.load.ladder import TOP
@@ -69,16 +69,16 @@ def figure_of(condition: Condition) -> str:
     return STEP.sub("", condition.metric, count=1)
 
 
-def kind_of(condition: Condition, classes: Collection[str] = CLASSES) -> Kind:
+def kind_of(condition: Condition, classes: Collection[str] = CLASSES) -> RunKind:
     """The measurement that answers this condition. `classes`: the names of all classes of tasks."""
-    if condition.whole is not None:
-        return condition.whole
+    if condition.measurement is not None:
+        return condition.measurement
     figure = figure_of(condition)
     if figure != condition.metric or _is_figure(figure) or _QUANTILE.fullmatch(figure):
-        return Kind.BENCHMARK
+        return RunKind.BENCHMARK
     if figure == "context":
-        return Kind.CONTEXT
-    return Kind.BOOTSTRAP if class_of(condition, classes) else Kind.PREFLIGHT
+        return RunKind.CONTEXT
+    return RunKind.BOOTSTRAP if class_of(condition, classes) else RunKind.PREFLIGHT
 
 
 def class_of(condition: Condition, classes: Collection[str] = CLASSES) -> str:
@@ -90,7 +90,7 @@ def class_of(condition: Condition, classes: Collection[str] = CLASSES) -> str:
 def needed_step(condition: Condition) -> NeededStep | None:
     """What step of a benchmark decides it, and how many requests that takes; None: no benchmark of the gate's own."""
     figure = figure_of(condition)
-    if condition.whole is not None or figure in _SEPARATE or not _is_figure(figure):
+    if condition.measurement is not None or figure in _SEPARATE or not _is_figure(figure):
         return None
     found = STEP.match(condition.metric)
     rate = float(found["number"]) if found is not None and found["kind"] == "r" else None
@@ -152,7 +152,7 @@ def why_undecidable(condition: Condition, fixtures: Mapping[str, int], classes: 
     `fixtures`: how many each class has.
     """
     figure, text = figure_of(condition), condition.text
-    if kind_of(condition, classes) is Kind.BENCHMARK:
+    if kind_of(condition, classes) is RunKind.BENCHMARK:
         if _is_figure(figure):
             need = needed_step(condition)
             is_clients = need is None or need.clients is None or 1 <= need.clients <= TOP

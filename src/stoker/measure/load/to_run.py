@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.load.benchmark import Benchmark, MeasuredStep
 from stoker.measure.load.figures import counts, figures, summary
@@ -53,8 +53,8 @@ def run_of_route(
     has_failed = any(not one.is_ok for one in every) or any(one.outcome is Outcome.FAILED for one in findings)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED if has_failed or not every else Outcome.PASSED
     return Run(
-        id=new_id(Kind.BENCHMARK, subject.serve, at),
-        kind=Kind.BENCHMARK,
+        id=new_id(RunKind.BENCHMARK, subject.serve, at),
+        kind=RunKind.BENCHMARK,
         at=at,
         seconds=round(seconds, 3),
         subject=subject,

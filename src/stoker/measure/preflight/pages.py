@@ -10,7 +10,7 @@ import msgspec
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 
 _JSON = (b"content-type", b"application/json")
 PATIENCE = 10.0
@@ -42,7 +42,7 @@ class PageClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._pool = Pool()
+        self._pool = ConnectionPool()
 
     def close(self) -> None:
         self._pool.close()

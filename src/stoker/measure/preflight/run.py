@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raws
 from stoker.measure.preflight import facts
 from stoker.measure.preflight.causes import cause
@@ -88,8 +88,8 @@ async def run_preflight(
         pages.close()
     findings += [Finding(gate.name, Outcome.INTERRUPTED, "not begun") for gate in gates[len(findings) :]]
     return Run(
-        id=new_id(Kind.PREFLIGHT, subject.serve, at),
-        kind=Kind.PREFLIGHT,
+        id=new_id(RunKind.PREFLIGHT, subject.serve, at),
+        kind=RunKind.PREFLIGHT,
         at=at,
         seconds=time.monotonic() - began,
         subject=subject,

@@ -10,7 +10,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking, fetch
 from stoker.request.translate.translate import PATHS
 
@@ -54,7 +54,7 @@ def target_at(url: str, model: str, key: str | None = None) -> Target:
 
 async def list_models(target: Target) -> list[ListedModel]:
     """What it lists. Raises UpstreamError: it is not there, or does not answer so."""
-    pool = Pool()
+    pool = ConnectionPool()
     try:
         status, body = await fetch(pool, target, b"GET", "/v1/models")
     finally:
@@ -76,7 +76,7 @@ class PromptCounter:
 
     def __init__(self, server: MeasuredEndpoint) -> None:
         self._server = server
-        self._pool = Pool()
+        self._pool = ConnectionPool()
         self._way = 1
         self.how = "not counted"
 

@@ -20,7 +20,7 @@ import msgspec
 
 from stoker.domain.answer import Answer
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row
+from stoker.domain.tier import ProfileRow
 from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.measure.statistics import stats
 from stoker.measure.suites.check_kinds import FixtureCheck
@@ -232,7 +232,7 @@ def profile_rows(
     at: float,
     source: str = "bootstrap",
     test: Callable[[], stats.Sprt] = stats.Sprt,
-) -> list[Row]:
+) -> list[ProfileRow]:
     """The quality profile of one tier: a row for each class that has a sample. `at`: Unix time.
 
     Undecided is `allow-with-verify`. The dataset is the hash of the class's own fixtures: other classes may change.
@@ -247,7 +247,7 @@ def profile_rows(
             sprt.feed(one.outcome is GradeOutcome.PASSED)
         seconds = [one.seconds for one in samples if one.seconds is not None]
         found.append(
-            Row(
+            ProfileRow(
                 tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed,
                 stats.ROW_VERDICTS[sprt.verdict],
                 round(statistics.median(seconds), 6) if seconds else None, source, digest(own), at,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
-from stoker.request.accept.door import BadKey
+from stoker.request.accept.access_control import BadKey
 
 FREE = 10
 """Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""
@@ -56,7 +56,7 @@ class Refusals:
         self._lines = 0
         self._lines_since = float("-inf")
 
-    def note(self, error: StokerError, address: str) -> tuple[StokerError, float]:
+    def record(self, error: StokerError, address: str) -> tuple[StokerError, float]:
         """What to answer, and in how many seconds. Call `answered` after a delay that is not 0."""
         self._count(error.code if not isinstance(error, BadKey) else error.reason, origin_of(address))
         if not isinstance(error, BadKey):

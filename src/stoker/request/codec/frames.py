@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream import HINT, Words, message_of
+from stoker.request.codec.upstream_messages import HINT, UpstreamMessages, message_of
 
 MAX_FRAME = 16 * 2**20
 """Bytes of one unfinished frame that are kept; a larger one passes unread."""
@@ -64,7 +64,7 @@ class Usage:
         self.output: int | None = None
         self.cached: int | None = None
 
-    def read(self, usage: Any) -> None:
+    def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
         if not isinstance(usage, dict):
             return
@@ -87,14 +87,14 @@ class StreamReader:
         "_has_begun", "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "failure",
         "is_meaningful", "usage",
     )  # fmt: skip
-    has_told = False
+    includes_error = False
     """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
 
     def __init__(
-        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: Words | None = None
+        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: UpstreamMessages | None = None
     ) -> None:
         """`words` clean what a failed response says of its failure."""
-        self._words = words or Words()
+        self._words = words or UpstreamMessages()
         self.dialect = dialect
         self.usage = Usage()
         self.is_meaningful = False
@@ -125,7 +125,7 @@ class StreamReader:
         """The stream is compressed: nothing of ours can be put between its bytes."""
         return self._inflate is not None
 
-    def number(self) -> int:
+    def next_sequence_number(self) -> int:
         """The sequence number of an event that would follow; 0 in dialects that count none."""
         frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
@@ -141,7 +141,7 @@ class StreamReader:
             return False
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
-    def rest(self) -> bytes:
+    def take_rest(self) -> bytes:
         """Bytes still held back when the stream is over."""
         rest, self._partial = self._partial, bytearray()
         return b"" if self.is_encoded else bytes(rest)
@@ -226,7 +226,7 @@ class StreamReader:
             usage = inner.get("usage") if isinstance(inner, dict) else None
         if usage is None:
             return False
-        self.usage.read(usage)
+        self.usage.update_from(usage)
         return self._remove_usage and payload.get("choices") == []
 
     def _until_error(self, data: bytes) -> bytes:
@@ -254,8 +254,8 @@ class StreamReader:
         given = failure_of(payload)
         code = given.get("code")
         word = code if isinstance(code, str) and code.isascii() and code.isidentifier() else ""
-        error = self.failure = self._words.tell(as_error({"error": given}))
-        told = {"code": word[:64] if word and self._words.is_fit(word) else "server_error", "message": error.message}
+        error = self.failure = self._words.for_client(as_error({"error": given}))
+        told = {"code": word[:64] if word and self._words.is_safe(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
@@ -306,7 +306,7 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     if b'"usage"' not in body:
         return usage
     try:
-        usage.read(_decode_whole(body).usage)
+        usage.update_from(_decode_whole(body).usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return usage
     return usage
@@ -332,7 +332,7 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
     problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
     if problem is not None:
         raise with_reason(problem, found.error)
-    usage.read(found.usage)
+    usage.update_from(found.usage)
     return usage
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, Outline, Source, Task
+from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, ClassSource, Outline, Task
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.continuing import Continues, continues
 from stoker.request.decide.conversation import Own, is_of_work, starts_task
@@ -85,7 +85,7 @@ class Classifier:
            files; else `unknown`.
         """
         if declared is not None and declared in known:  # 1
-            return Task(declared, Source.DECLARED, ("declared",))
+            return Task(declared, ClassSource.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
         found, is_whole = self._followed(outline, notes)
         if found is None:
@@ -93,7 +93,7 @@ class Classifier:
         if is_whole or not (outline.changes_files or found.name == DEFAULT):
             return found  # 3, 4, 5
         return (
-            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, Source.DEFAULT, (*notes, "cut"))
+            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "cut"))
         )  # 6
 
     def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
@@ -122,12 +122,12 @@ class Classifier:
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.changes_files:
             if shown := next(_form(outline, has_asks=False), None):
-                return Task(shown[0], Source.RULES, (*notes, shown[1]))
+                return Task(shown[0], ClassSource.RULES, (*notes, shown[1]))
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - _signs(outline))}
             if len(asked) == 1 and asked.isdisjoint(HIGH_RISK):
-                return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
+                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system"))
         why = "nothing_before" if outline.text.strip() else "no_request"
-        return Task(UNKNOWN, Source.DEFAULT, (*notes, why))
+        return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, why))
 
     def _own(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task, bool]:
         """The class of one request, and whether that request plainly starts a task.
@@ -154,14 +154,14 @@ class Classifier:
         own = Own(best, sure, risk, seen.words, seen.is_of_work)
         starts = starts_task(own, outline.changes_files)
         if shown := next(_form(outline, bool(seen.verbs), seen.shapes, seen.words), None):  # 2
-            return Task(shown[0], Source.RULES, (*notes, shown[1])), starts
+            return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), starts
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
         if not is_coding and (came := next(_history(outline), None)):  # 3
-            return Task(came[0], Source.RULES, (*notes, came[1])), starts
+            return Task(came[0], ClassSource.RULES, (*notes, came[1])), starts
         if best == DEFAULT and outline.systems:  # 4
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
-                return Task(asked.pop(), Source.LEARNED, (*notes, "system")), False
+                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system")), False
         return _learned(best, sure, sure, risk, seen.verbs, notes), starts  # 5
 
     def _seen(self, text: str, forms: tuple[str, ...]) -> _Seen:
@@ -212,7 +212,7 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     are told of how sure it was.
     """
     asks = dict.fromkeys([f"ask:{verb}" for verb in verbs[:2]])
-    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
+    return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
 def _riskier(found: Task | None, task: Task) -> Task:

@@ -39,7 +39,7 @@ class StartSwap(NamedTuple):
     victims: tuple[str, ...]
 
 
-class Look(NamedTuple):
+class CheckStart(NamedTuple):
     """A swap was decided and its victims drain: meanwhile look whether the target can start at all.
 
     If not: `on_swap_done` with the error, `untouched`; the drain ends then, and nobody is cut for nothing.
@@ -61,4 +61,4 @@ class WakeAt(NamedTuple):
     at: float | None
 
 
-Command = Grant | Reject | Cut | Look | StartSwap | CancelSwap | WakeAt
+Command = Grant | Reject | Cut | CheckStart | StartSwap | CancelSwap | WakeAt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import Seat, Swap, Waiter
+from stoker.request.lease.state import ServeState, Swap, Waiter
 from stoker.request.lease.timing import timing
 
 
@@ -55,7 +55,7 @@ def backing_off(error: StokerError, remaining: float) -> StokerError:
     return StartFailed(error.message, code=error.code, retry_after=remaining)
 
 
-def expired(seat: Seat, waiter: Waiter, now: float) -> StokerError:
+def expired(seat: ServeState, waiter: Waiter, now: float) -> StokerError:
     waited = now - waiter.since
     if waiter.for_place:
         text = f"no place on serve '{seat.name}' within {waited:.1f} s (queue_timeout)"

@@ -11,7 +11,7 @@ from stoker.domain.errors import StokerError
 from stoker.domain.serve import Serve, Slot
 
 
-class Phase(Enum):
+class ServePhase(Enum):
     """Where a serve is. A serve that is STARTING is never a victim."""
 
     STOPPED = "stopped"
@@ -54,12 +54,12 @@ class Waiter:
 
 
 @dataclass(slots=True, eq=False)
-class Seat:
+class ServeState:
     """One serve at run time."""
 
     serve: Serve
-    room: Room
-    phase: Phase = Phase.STOPPED
+    slot_state: SlotState
+    phase: ServePhase = ServePhase.STOPPED
     leases: dict[int, bool] = field(default_factory=dict)
     """Lease id -> whether it takes a place."""
     active: int = 0
@@ -100,14 +100,14 @@ class Seat:
     @property
     def weight(self) -> int:
         """What it takes of its slot's budget: what was declared, or measured if that is more."""
-        return self.room.weigh(self.serve, self.measured)
+        return self.slot_state.weigh(self.serve, self.measured)
 
     @property
     def oldest(self) -> float:
         """Arrival of the oldest waiter; infinity if none waits."""
         return next(iter(self.queue.values())).since if self.queue else float("inf")
 
-    def end(self, ids: Iterable[int]) -> tuple[int, ...]:
+    def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """These leases of it end."""
         ended = tuple(ids)
         for id in ended:
@@ -133,25 +133,25 @@ class Swap:
 
     generation: int
     kind: SwapKind
-    target: Seat | None
-    victims: tuple[Seat, ...]
+    target: ServeState | None
+    victims: tuple[ServeState, ...]
     decided_at: float
     drain_deadline: float
     run_at: float | None = None
     """When the drain ended and StartSwap went out."""
     cancelled: bool = False
-    looked: bool = False
+    check_started: bool = False
     """Whether the caller was told to look while the victims drain."""
     reason: str = ""
     """Why streams are cut for it, where that is not the end of a drain."""
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class SlotState:
     """One slot at run time."""
 
     slot: Slot
-    seats: list[Seat] = field(default_factory=list)
+    serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
 
@@ -165,11 +165,11 @@ class Room:
     @property
     def used(self) -> int:
         """What residents hold, plus what decided targets will; a victim counts until it is gone."""
-        return sum(seat.weight for seat in self.seats if seat.phase is not Phase.STOPPED)
+        return sum(seat.weight for seat in self.serves if seat.phase is not ServePhase.STOPPED)
 
     def is_quiet(self) -> bool:
         """No swap under way and nobody waiting."""
-        return not self.swaps and not any(seat.queue for seat in self.seats)
+        return not self.swaps and not any(seat.queue for seat in self.serves)
 
     def is_clearing(self) -> bool:
         """Whether somebody is being moved out for a target."""

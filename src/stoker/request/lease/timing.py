@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stoker.domain.serve import SwapPolicy
-from stoker.request.lease.state import Seat
+from stoker.request.lease.state import ServeState
 
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
@@ -35,9 +35,9 @@ class Timing(NamedTuple):
     swap_timeout: float
 
 
-def timing(seat: Seat) -> Timing:
+def timing(seat: ServeState) -> Timing:
     """What the slot's policy comes to for this target."""
-    policy: SwapPolicy = seat.room.slot.swap
+    policy: SwapPolicy = seat.slot_state.slot.swap
     assumed = not seat.swap_times
     weight = seat.serve.memory or 0
     swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(seat.swap_times)
@@ -53,10 +53,10 @@ def timing(seat: Seat) -> Timing:
     )
 
 
-def _contention(seat: Seat) -> float:
+def _contention(seat: ServeState) -> float:
     """The longest that the other serves of the slot, and the target's own start, can take one after the other."""
-    drain = seat.room.slot.swap.drain_timeout
-    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in seat.room.seats)
+    drain = seat.slot_state.slot.swap.drain_timeout
+    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in seat.slot_state.serves)
 
 
 def backoff(failures: int) -> float:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Outcome(StrEnum):
+class AnswerVerdict(StrEnum):
     """What became of an answer."""
 
     OPEN = "open"
@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class Finding(NamedTuple):
+class AnswerFinding(NamedTuple):
     """One thing that is wrong, or may be. It holds nothing of the prompt or the answer but the name of an offered tool.
 
     check    a word of CHECKS
@@ -24,8 +24,8 @@ class Finding(NamedTuple):
     """
 
     check: str
-    certain: bool
-    told: str
+    is_proved: bool
+    text: str
 
 
 CHECKS = {
@@ -61,9 +61,9 @@ CHECKS = {
 """Every check, and what it finds."""
 
 
-def proved(check: str, told: str = "") -> Finding:
-    return Finding(check, True, told or CHECKS[check])
+def proved(check: str, told: str = "") -> AnswerFinding:
+    return AnswerFinding(check, True, told or CHECKS[check])
 
 
-def noted(check: str, told: str = "") -> Finding:
-    return Finding(check, False, told or CHECKS[check])
+def noted(check: str, told: str = "") -> AnswerFinding:
+    return AnswerFinding(check, False, told or CHECKS[check])

@@ -11,13 +11,13 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.request.translate.completions.read_prompt import SETTINGS, read_prompt
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 
 
 def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(json.dumps({"model": "m", "prompt": "say hi"} | fields).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 

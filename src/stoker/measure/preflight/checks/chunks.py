@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.measure.preflight import text_damage, wire_flaws
 from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, ask, failed, passed, quoted
 from stoker.measure.requests.client import ModelClient, ModelReply
@@ -50,7 +50,7 @@ def _asked(ctx: CheckContext) -> list[tuple[str, int, Mapping[str, Any]]]:
 
 def _difference(flow: ModelReply, whole: ModelReply) -> tuple[str, str]:
     """(what happened to the text or to the thoughts, a sentence that shows the place)"""
-    has_ended = flow.answer.stop is whole.answer.stop is Stop.END
+    has_ended = flow.answer.stop is whole.answer.stop is StopReason.END
     is_equal = has_ended and flow.timing.tokens.output == whole.timing.tokens.output
     for what, one, other in (("text", flow.text, whole.text), ("thoughts", flow.thinking, whole.thinking)):
         if kind := damage(one, other) or ("lost" if is_equal and _lacks_end(one, other) else ""):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.measure.preflight.check import (
     CheckContext,
     CheckResult,
@@ -40,7 +40,7 @@ class _Cut(NamedTuple):
     def is_heeded(self) -> bool:
         """In the server's own count; its tokens may be of several words."""
         counted = self.counted
-        return self.heard.answer.stop is Stop.LENGTH and counted is not None and counted <= self.limit + SLACK
+        return self.heard.answer.stop is StopReason.LENGTH and counted is not None and counted <= self.limit + SLACK
 
     @property
     def words(self) -> int:
@@ -59,13 +59,14 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
     for cut in cuts:
         if (cut.counted or 0) > cut.limit + SLACK:  # 2
             is_same = (
-                len({len(one.heard.visible_text) for one in cuts}) == 1 and cut.heard.answer.stop is not Stop.LENGTH
+                len({len(one.heard.visible_text) for one in cuts}) == 1
+                and cut.heard.answer.stop is not StopReason.LENGTH
             )
             why = "ignored" if is_same and len(cut.heard.visible_text) > 8 * cut.limit else "counts"
             return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {quoted(cut.heard.visible_text)}")
     surely = [one for one in cuts if _was_cut(one, cuts)]
     for cut in surely:
-        if cut.heard.answer.stop is not Stop.LENGTH:  # 3
+        if cut.heard.answer.stop is not StopReason.LENGTH:  # 3
             end, reason = quoted(cut.heard.visible_text[-30:]), cut.heard.answer.stop.value
             return failed("reason", f"{cut.way}: the answer was cut at {end}, but its finish reason is {reason}")
     low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]

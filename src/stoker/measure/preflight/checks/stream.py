@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.measure.preflight import text_damage, wire_flaws
 from stoker.measure.preflight.check import (
     CheckContext,
@@ -56,7 +56,7 @@ async def _stop(client: ModelClient, ctx: CheckContext) -> CheckResult:
             return failed("part", f"{way}: a part of {case.stop!r} is in the text: {quoted(text)}")
         if not text.rstrip().endswith(case.before):  # 3
             return failed("elsewhere", f"{way}: it ended at {quoted(text[-40:])}, not after {case.before!r}")
-        if one.answer.stop not in (Stop.END, Stop.SEQUENCE):  # 4
+        if one.answer.stop not in (StopReason.END, StopReason.SEQUENCE):  # 4
             return failed("reason", f"{way}: the reason given is {one.answer.stop.value}")
     return passed(
         f"cut before the marker, {len(replies)} of {len(replies)}, also where it is several tokens", n=len(replies)

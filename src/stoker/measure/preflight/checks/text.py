@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.measure.preflight import text_damage, wire_flaws
 from stoker.measure.preflight.check import (
     CheckContext,
@@ -58,12 +58,12 @@ async def _corruption(client: ModelClient, ctx: CheckContext) -> CheckResult:
 async def _ends(client: ModelClient, ctx: CheckContext) -> CheckResult:
     asked = [partial(ask, client, ctx, text, stream=bool(at % 2)) for at, text in enumerate(ctx.wording.brief)]
     replies = await run_concurrently(ctx, asked)
-    ended = sum(one.answer.stop is Stop.END for one in replies)
+    ended = sum(one.answer.stop is StopReason.END for one in replies)
     numbers = {"passed": ended, "n": len(replies)}
     if ended < 0.95 * len(replies):
-        other = next(one for one in replies if one.answer.stop is not Stop.END)
+        other = next(one for one in replies if one.answer.stop is not StopReason.END)
         ran = all(one.timing.tokens.output in (None, ctx.wording.limit) for one in replies
-                  if one.answer.stop is not Stop.END)  # fmt: skip
+                  if one.answer.stop is not StopReason.END)  # fmt: skip
         text = f"{ended} of {len(replies)} short answers ended by themselves; one ended by {other.answer.stop.value}"
         return failed("runs-on" if ran else "reason", text, **numbers)
     return passed(f"{ended} of {len(replies)} short answers ended by themselves", **numbers)
@@ -144,7 +144,7 @@ def _is_dumped(cut: ModelReply, on: ModelReply) -> bool:
     """Its text is the beginning of the thoughts; a model that thinks shortly has got beyond them."""
     text = cut.text.strip()
     begins = on.thinking.strip().startswith(text) or text_damage.common_prefix(text, on.thinking.strip()) >= _SAME
-    return bool(text) and cut.answer.stop is Stop.LENGTH and not cut.thinking.strip() and begins
+    return bool(text) and cut.answer.stop is StopReason.LENGTH and not cut.thinking.strip() and begins
 
 
 def _no_tags(replies: list[ModelReply]) -> CheckResult | None:

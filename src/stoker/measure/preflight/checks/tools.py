@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stoker.domain.prompt import Call
+from stoker.domain.prompt import ToolCall
 from stoker.measure.json_schema import schema_violation
 from stoker.measure.preflight import text_damage, wire_flaws
 from stoker.measure.preflight.check import (
@@ -55,7 +55,7 @@ def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1
     return "", ""
 
 
-def parsed(call: Call) -> Any:
+def parsed(call: ToolCall) -> Any:
     """None: no JSON."""
     try:
         return json.loads(call.arguments)

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from stoker.domain.answer import Answer
-from stoker.domain.prompt import Call
+from stoker.domain.prompt import ToolCall
 from stoker.measure.json_schema import schema_violation
 from stoker.measure.suites.check_kinds import AbstainCheck, CallsCheck, JsonCheck, WantedCall
 from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text, quoted
@@ -18,8 +18,8 @@ _MARKUP = ("<tool_call>", "<|tool_call", "[TOOL_CALLS]", "<function=", "<|python
 """How calls look that the engine did not know as such: tags of chat templates."""
 
 
-def calls_of(answer: Answer) -> list[Call]:
-    return [block for block in answer.blocks if isinstance(block, Call)]
+def calls_of(answer: Answer) -> list[ToolCall]:
+    return [block for block in answer.blocks if isinstance(block, ToolCall)]
 
 
 def check_calls(check: CallsCheck, answer: Answer) -> Grade:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
+from stoker.domain.answer import Answer, StopReason
 from stoker.measure.suites import check_kinds
 from stoker.measure.suites.checkers.code import CheckBroken, RunProgram, check_code
 from stoker.measure.suites.checkers.edits import check_edit
@@ -40,7 +40,7 @@ CHECKERS: Mapping[type[check_kinds.CheckKind], Checker] = {
     check_kinds.EditCheck: check_edit,
     check_kinds.PlanCheck: check_plan,
 }
-UNENDED = {Stop.LENGTH: "the answer was cut off", Stop.CONTEXT: "the context was full"}
+UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the context was full"}
 
 
 def check_answer(check: check_kinds.FixtureCheck, answer: Answer, run: RunProgram) -> Grade:

@@ -1,4 +1,4 @@
-"""The table of docs/reference/translation.md, made from the code.   scripts/corners.py [--write]
+"""The table of docs/reference/translation.md, made from the code.   scripts/translation_gaps.py [--write]
 
 Without --write it says whether the page is in step, and exits 1 if it is not.
 """
@@ -8,36 +8,36 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.request.translate.neutral.corners import KEPT, LOST, Corner
+from stoker.request.translate.neutral.gaps import LOSSLESS, LOSSY, DialectGap
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "translation.md"
-BEGIN, END = "<!-- corners: made by scripts/corners.py --write -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- translation gaps: made by scripts/translation_gaps.py --write -->\n", "<!-- end -->\n"
 
 
 def table() -> str:
-    lost = [f"| `{code}` | {_row(corner)} |" for code, corner in LOST.items()]
-    kept = [f"| {code.replace('_', ' ')} | {_row(corner)} |" for code, corner in KEPT.items()]
+    lost = [f"| `{code}` | {_row(gap)} |" for code, gap in LOSSY.items()]
+    kept = [f"| {code.replace('_', ' ')} | {_row(gap)} |" for code, gap in LOSSLESS.items()]
     head = "| {} | where | what is done | why |\n|---|---|---|---|\n"
-    between = "These change the form alone; nothing is lost, and they are told to nobody:"
+    between = "These change only the form. Nothing is lost, and they are not reported:"
     parts = (
         "",
         head.format("code") + "\n".join(lost),
         "",
         between,
         "",
-        head.format("corner") + "\n".join(kept),
+        head.format("difference") + "\n".join(kept),
         "",
         "",
     )
     return "\n".join(parts)
 
 
-def _row(corner: Corner) -> str:
-    return " | ".join(text.replace("|", "\\|") for text in (corner.at, corner.what, corner.why))
+def _row(gap: DialectGap) -> str:
+    return " | ".join(text.replace("|", "\\|") for text in (gap.at, gap.what, gap.why))
 
 
 def page(text: str) -> str:
-    """The page with the table as it should be."""
+    """The page with the current table."""
     before, _, rest = text.partition(BEGIN)
     return before + BEGIN + table() + END + rest.partition(END)[2]
 
@@ -49,7 +49,7 @@ def main() -> int:
         PAGE.write_text(wanted)
         return 0
     if text != wanted:
-        print("docs/reference/translation.md is not in step: run scripts/corners.py --write")
+        print("docs/reference/translation.md is not in step: run scripts/translation_gaps.py --write")
         return 1
     return 0
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve
-from stoker.request.accept.pages import Pages
+from stoker.request.accept.cors import Cors
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN = Key("", Secret("", ""), Scope.ADMIN)
@@ -76,7 +76,7 @@ class Caller:
         return self._may_use_all or "auto" in self.key.models or model in self.key.models
 
 
-class Door:
+class AccessControl:
     """Checks in this order: Host, Origin, key, scope."""
 
     def __init__(self, front_door: FrontDoor) -> None:
@@ -92,7 +92,7 @@ class Door:
         if front_door.host not in ("0.0.0.0", "::"):
             self._hosts.add(front_door.host.lower())
         self._hosts |= {f"[{name}]" for name in self._hosts if ":" in name and "[" not in name}
-        self.pages = Pages(front_door.allowed_origins)
+        self.pages = Cors(front_door.allowed_origins)
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
         self._welcome: set[bytes] = set()
@@ -104,7 +104,7 @@ class Door:
         return len(self._welcome)
 
     @property
-    def asks_for_keys(self) -> bool:
+    def requires_keys(self) -> bool:
         return self._asks
 
     def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 
-class Outcome:
+class RelayCompletion:
     """What a request waits for while its relay works in callbacks.
 
     A Future wakes who waits with the loop's next turn. This one does so within `succeed`, which is called from a
@@ -50,7 +50,7 @@ class Outcome:
 
     # -- what a Future has -----------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[Outcome, None, None]:
+    def __await__(self) -> Generator[RelayCompletion, None, None]:
         if not self.is_known:
             self._asyncio_future_blocking = True
             yield self

@@ -8,7 +8,7 @@ REMEMBERED = 256
 """Changes of class: what was usual a week ago is not what is usual now."""
 
 
-class Turns:
+class ClassTransitions:
     """The classes that were asked for, as far as they changed."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _UNICAST = IPv6Network("2000::/3")
 """All that is given out of version 6 for the public internet."""
 
 
-class Site(NamedTuple):
+class ImageAddress(NamedTuple):
     """`host` is a name or an address, in lower case, without brackets; `path` has its query and is all ASCII."""
 
     scheme: str
@@ -39,7 +39,7 @@ class Site(NamedTuple):
         return f"{self.scheme}://{self.authority()}{self.path}"
 
 
-def site(url: str, hosts: Sequence[str], origin: Site | None = None) -> Site:
+def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | None = None) -> ImageAddress:
     """Where an address leads. `hosts`: those allowed, or empty; `origin`: what it may be relative to.
 
     Raises ClientError 400 `image_url_refused`, which names the host alone:
@@ -68,7 +68,7 @@ def site(url: str, hosts: Sequence[str], origin: Site | None = None) -> Site:
     if hosts and not any(host == known or (known[:2] == "*." and host.endswith(known[1:])) for known in hosts):
         raise refused(host, "the host is not among those that the configuration's [media] allows")  # 6
     query = f"?{parts.query}" if parts.query else ""
-    return Site(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
+    return ImageAddress(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
 
 
 def is_public(address: str) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from stoker.domain.dialect import Dialect
+from stoker.request.translate.neutral.capabilities import Capabilities
 from stoker.request.translate.neutral.json_text import Raw, encode, loose
 from stoker.request.translate.neutral.thinking import OURS
-from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.prepare import BILLING, refused_url, unbilled
-from stoker.request.translate.remote import files_elsewhere, image_parts, may_hold, remote_in
+from stoker.request.translate.remote_images import files_elsewhere, image_parts, may_hold, remote_in
 
 _BILLING = BILLING.encode()
 _OURS = OURS.encode()
@@ -27,7 +27,7 @@ _SIGNED = {Dialect.MESSAGES: ("messages", "signature"), Dialect.RESPONSES: ("inp
 """Where signed thinking stands: the list of turns or items, and the field that holds the signature."""
 
 
-def tidy(body: bytes, traits: Traits, may_name_images: bool = True) -> tuple[bytes, tuple[str, ...]]:
+def adapt_body(body: bytes, traits: Capabilities, may_name_images: bool = True) -> tuple[bytes, tuple[str, ...]]:
     """The body to send, and what was changed. The body is valid JSON, `may_name_images` what `peek` said of it.
 
     Raises ClientError 400 `image_url_refused`.
@@ -43,7 +43,7 @@ def tidy(body: bytes, traits: Traits, may_name_images: bool = True) -> tuple[byt
     return body, tuple(changes)
 
 
-def is_plain(traits: Traits) -> bool:
+def is_plain(traits: Capabilities) -> bool:
     """Whether nothing is ever changed, whatever the body: it is only refused for the addresses of images."""
     return traits.dialect is not Dialect.MESSAGES if traits.local else traits.dialect not in _SIGNED
 

@@ -9,7 +9,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 
 
-class Traits(msgspec.Struct, frozen=True):
+class Capabilities(msgspec.Struct, frozen=True):
     """How to write for one serve in one dialect."""
 
     dialect: Dialect
@@ -60,8 +60,8 @@ _LOCAL: dict[str, dict[str, object]] = {
 }
 
 
-def traits(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] | None = None) -> Traits:
-    """The record of a serve. `given`: what its configuration says, by the names of `Traits`."""
+def capabilities_of(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] | None = None) -> Capabilities:
+    """The record of a serve. `given`: what its configuration says, by the names of `Capabilities`."""
     usual: dict[str, object] = {"dialect": dialect, **_LOCAL.get(engine, {})}
     if cloud:
         usual |= {
@@ -77,4 +77,4 @@ def traits(engine: str, dialect: Dialect, cloud: bool, given: dict[str, object] 
             "default_limit": 32_000 if cloud else 4096,
             "system_turns": "keep",
         }
-    return Traits(**(usual | (given or {})))  # type: ignore[arg-type]
+    return Capabilities(**(usual | (given or {})))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Turn:
+class InlineTask:
     """Runs `work` up to its first wait when made, and on from each wait as soon as that is over.
 
     Whatever a task may await can be awaited, except what needs to know its task (`asyncio.timeout`, task groups): that

@@ -11,12 +11,12 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Format, Prompt, Reasoning, Role, Tool, Turn
-from stoker.request.translate.neutral.corners import Losses
+from stoker.domain.prompt import AnswerFormat, Prompt, Reasoning, Role, Tool, Turn
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, loose, shaped
 
 
-class Asking(msgspec.Struct):
+class OllamaRequest(msgspec.Struct):
     """Fields of both requests. null is as good as absent."""
 
     model: str
@@ -41,13 +41,13 @@ _WHOLE = ("top_k", "seed", "num_predict")
 _fields = msgspec.json.Decoder(dict[str, Raw])
 
 
-def note_unknown(body: bytes, shape: type[Asking], losses: Losses) -> None:
+def note_unknown(body: bytes, shape: type[OllamaRequest], losses: Losses) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     if any(name not in known for name in shaped(_fields, body, "")):
         losses.add("unknown_field")
 
 
-def prompt_of(asked: Asking, dialect: Dialect, turns: list[Turn], tools: list[Tool], losses: Losses) -> Prompt:
+def prompt_of(asked: OllamaRequest, dialect: Dialect, turns: list[Turn], tools: list[Tool], losses: Losses) -> Prompt:
     """Raises ClientError 400 for options and formats that cannot be read."""
     if asked.keep_alive is not None:
         losses.add("keep_alive")
@@ -103,14 +103,14 @@ def _stop(value: Any) -> list[str]:
     return texts
 
 
-def _format(given: Raw) -> Format | None:
+def _format(given: Raw) -> AnswerFormat | None:
     """1. nothing, null, an empty string; 2. `"json"`; 3. a schema, as the client wrote it; 4. refused."""
     if not is_there(given) or bytes(given) == b'""':
         return None  # 1
     if bytes(given) == b'"json"':
-        return Format()  # 2
+        return AnswerFormat()  # 2
     if bytes(given).startswith(b"{"):
-        return Format(schema=given)  # 3
+        return AnswerFormat(schema=given)  # 3
     raise _error("format", 'must be "json" or a JSON schema')  # 4
 
 

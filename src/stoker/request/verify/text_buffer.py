@@ -6,7 +6,7 @@ BATCH = 512
 """Pieces that are joined at once: a text of single characters would else weigh eight times its size."""
 
 
-class Pieces:
+class TextBuffer:
     """`size` counts characters."""
 
     __slots__ = ("_batches", "_last", "size")
@@ -32,7 +32,7 @@ class Pieces:
         self.size = 0
 
 
-class Tail:
+class TailBuffer:
     """The last characters of a text that grows: at least `least`, if so many came, at most twice as many are kept."""
 
     __slots__ = ("_least", "_pieces", "_size")

@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 from stoker.domain.prompt import (
+    AnswerFormat,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Prompt,
-    Result,
     Role,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
 )
 from stoker.request.verify.json_value import read_json
 from stoker.request.verify.schema import Schema, schema_of
@@ -48,7 +48,7 @@ class Expectation:
         self._prompt = prompt
         self.tools = _offered(prompt.tools)
         self.choice = prompt.tool_choice or ToolChoice(Choice.AUTO)
-        self.format: Format | None = prompt.format
+        self.format: AnswerFormat | None = prompt.format
         self.has_small_budget = prompt.max_tokens is not None and prompt.max_tokens < SMALL_BUDGET
         self.may_be_cut = bool(prompt.stop) or prompt.continues
         """The caller has the beginning already, or cuts the end itself: the answer alone need not be whole."""
@@ -73,7 +73,7 @@ class Expectation:
         found: dict[str, set[str]] = {}
         for turn in [turn for turn in self._prompt.turns if turn.role is Role.ASSISTANT][-TURNS_BACK:]:
             for call in turn.blocks:
-                if isinstance(call, Call):
+                if isinstance(call, ToolCall):
                     found.setdefault(call.name, set()).add(_BLANKS.sub("", call.arguments))
         return found
 
@@ -120,7 +120,7 @@ def _offered(tools: list[Tool]) -> dict[str, Offered]:
 
 
 def _is_after_results(prompt: Prompt) -> bool:
-    return bool(prompt.turns) and any(isinstance(block, Result) for block in prompt.turns[-1].blocks)
+    return bool(prompt.turns) and any(isinstance(block, ToolResult) for block in prompt.turns[-1].blocks)
 
 
 def _texts_of(blocks: list[Block]) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _texts_of(blocks: list[Block]) -> Iterator[str]:
         match block:
             case Text(text=text) | Document(text=text):
                 yield text
-            case Result(content=content):
+            case ToolResult(content=content):
                 yield from _texts_of(content)
 
 

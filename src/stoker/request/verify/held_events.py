@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stoker.domain.answer import Event, Grew
-from stoker.request.verify.pieces import Pieces
+from stoker.request.verify.text_buffer import TextBuffer
 
 
-class Held:
+class HeldEvents:
     """`size`: characters."""
 
     __slots__ = ("_at", "_events", "_growth", "size")
@@ -14,7 +14,7 @@ class Held:
     def __init__(self) -> None:
         self._events: list[Event] = []
         self._at: int | None = None
-        self._growth = Pieces()
+        self._growth = TextBuffer()
         self.size = 0
 
     def add(self, event: Event) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from stoker.domain.prompt import Prompt
 from stoker.domain.question import one_word, question, quoted
-from stoker.domain.task import CLASSES, Outline, Source, Task
+from stoker.domain.task import CLASSES, ClassSource, Outline, Task
 from stoker.request.decide.asks import closely
 
 SURE = 0.9
@@ -70,7 +70,7 @@ def is_doubtful(task: Task, below: float) -> bool:
     return task.sure is not None and (task.sure < below or below >= 1.0)
 
 
-def may_say(seen: Outline) -> tuple[str, ...]:
+def possible_classes(seen: Outline) -> tuple[str, ...]:
     """The classes that the form of the request leaves."""
     barred = {
         *(() if seen.images else ("vision",)),
@@ -80,9 +80,9 @@ def may_say(seen: Outline) -> tuple[str, ...]:
     return tuple(name for name in CLASSES if name not in barred)
 
 
-def asked(seen: Outline, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
+def classifier_question(seen: Outline, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
     """`nonce`, `cloud`, `plain`: see `domain.question`."""
-    barred = ", ".join(name for name in CLASSES if name not in may_say(seen)) or "nothing"
+    barred = ", ".join(name for name in CLASSES if name not in possible_classes(seen)) or "nothing"
     request = quoted("request", closely(seen.text), nonce)
     data = _DATA.format(nonce=nonce, request=request, signs=signs(seen), barred=barred)
     return question("classifier", _RULES, data, MOST_TOKENS, cloud, plain)
@@ -102,12 +102,12 @@ def signs(seen: Outline) -> str:
     return ", ".join(text for holds, text in found if holds) or "nothing"
 
 
-def said(reply: str, seen: Outline) -> str | None:
+def class_in_reply(reply: str, seen: Outline) -> str | None:
     """The class that it names; None: none that it may, or two. Never raises."""
-    return one_word(reply, "class", may_say(seen))
+    return one_word(reply, "class", possible_classes(seen))
 
 
-def settled(task: Task, word: str, high_risk: Collection[str]) -> Task:
+def combined(task: Task, word: str, high_risk: Collection[str]) -> Task:
     """What becomes of it once a model has named a class.
 
     1. It would bring the request down from high risk, and the built-in classifier is sure of that: this one's stays.
@@ -117,7 +117,7 @@ def settled(task: Task, word: str, high_risk: Collection[str]) -> Task:
     if task.name in high_risk and word not in high_risk and sure >= SURE:  # 1
         return task._replace(notes=(f"model:{word}", *task.notes))
     notes = (f"model:{word}", f"learned:{task.name}", *task.notes)
-    return task._replace(name=word, source=Source.MODEL, notes=notes, else_="")  # 2
+    return task._replace(name=word, source=ClassSource.MODEL, notes=notes, else_="")  # 2
 
 
 def unanswered(task: Task, why: str) -> Task:

@@ -24,12 +24,12 @@ _NAMES = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}")
 _OWN_SITES = (b"none", b"same-origin")
 
 
-class Pages:
+class Cors:
     """Which origins are allowed, and what their browsers are told."""
 
     def __init__(self, allowed_origins: tuple[str, ...]) -> None:
         self._allowed = {origin.lower().encode("latin-1", "replace") for origin in allowed_origins}
-        self.are_allowed = bool(self._allowed)
+        self.has_allowed_origins = bool(self._allowed)
 
     def allows(self, origin: bytes) -> bool:
         return origin.lower() in self._allowed

@@ -34,7 +34,7 @@ _part = msgspec.json.Decoder(_Part)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Said(msgspec.Struct):
+class TurnContent(msgspec.Struct):
     """One turn's content: its texts, as JSON, and what else is in it."""
 
     texts: list[msgspec.Raw] = []
@@ -42,9 +42,9 @@ class Said(msgspec.Struct):
     results: int = 0
 
 
-def said(raw: msgspec.Raw) -> Said:
+def turn_content(raw: msgspec.Raw) -> TurnContent:
     """Text, or a list of parts; anything else says nothing."""
-    found = Said(texts=[])
+    found = TurnContent(texts=[])
     head = first(raw)
     if head == b'"':
         found.texts.append(raw)
@@ -63,7 +63,7 @@ def first(raw: msgspec.Raw) -> bytes:
     return bytes(memoryview(raw)[:1])
 
 
-def ends(raw: msgspec.Raw) -> str:
+def shortened_text(raw: msgspec.Raw) -> str:
     """The text. Of a very long one at least MAX_TEXT / 2 characters from either end, if that saves reading it: what is
     between them would be cut away.
     """
@@ -90,9 +90,9 @@ def decoded(raw: msgspec.Raw | bytes) -> str:
         return ""
 
 
-def _mixed(raw: msgspec.Raw) -> Said:
+def _mixed(raw: msgspec.Raw) -> TurnContent:
     """A list of which not all are parts: a bare text counts as one."""
-    found = Said(texts=[])
+    found = TurnContent(texts=[])
     for each in _raws.decode(raw):
         head = first(each)
         if head == b'"':
@@ -103,7 +103,7 @@ def _mixed(raw: msgspec.Raw) -> Said:
     return found
 
 
-def _look(part: _Part, found: Said) -> None:
+def _look(part: _Part, found: TurnContent) -> None:
     if part.type in _TEXTS and first(part.text) == b'"':
         found.texts.append(part.text)
     found.images += part.type in _IMAGES

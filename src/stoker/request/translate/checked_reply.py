@@ -8,28 +8,30 @@ from stoker.domain.answer import Event
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.request.codec.frames import FrameSplitter, StreamReader, Usage, check_answer
-from stoker.request.codec.upstream import Words
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Check
+from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import loose
-from stoker.request.translate.neutral.sequence import Sequence
+from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import READ_ANSWER
 
 
-class Watched:
-    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing but from `whole`."""
+class CheckedReply:
+    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing but from `translate_whole`."""
 
     __slots__ = ("_check", "_dialect", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
     content_type = b"text/event-stream; charset=utf-8"
-    has_told = False
+    includes_error = False
 
-    def __init__(self, dialect: Dialect, removes_usage: bool, check: Check, words: Words | None = None) -> None:
+    def __init__(
+        self, dialect: Dialect, removes_usage: bool, check: Check, words: UpstreamMessages | None = None
+    ) -> None:
         self.rejected: UpstreamError | None = None
         self._dialect = dialect
         self._inner = StreamReader(dialect, removes_usage, False, words)
         self._reader = READ_ANSWER[dialect](Losses())
         self._frames = FrameSplitter()
-        self._sequence = Sequence()
+        self._sequence = BlockSequencer()
         self._check = check
         self._usage: Usage | None = None
 
@@ -46,7 +48,7 @@ class Watched:
         self._inner.is_meaningful = value
 
     @property
-    def has_said(self) -> bool:
+    def has_content(self) -> bool:
         return self._inner.is_meaningful
 
     @property
@@ -65,7 +67,7 @@ class Watched:
         for frame in self._frames.feed(data):
             payload = None if frame == b"[DONE]" else loose(frame)
             if payload is None:
-                self._look(self._reader.end(is_said=True))
+                self._look(self._reader.finish(is_said=True))
             elif isinstance(payload, dict):
                 self._look(self._reader.read(payload))
         return self._inner.feed(data)
@@ -73,21 +75,21 @@ class Watched:
     def has_ended(self) -> bool:
         return self._inner.has_ended()
 
-    def rest(self) -> bytes:
-        return self._inner.rest()
+    def take_rest(self) -> bytes:
+        return self._inner.take_rest()
 
-    def number(self) -> int:
-        return self._inner.number()
+    def next_sequence_number(self) -> int:
+        return self._inner.next_sequence_number()
 
-    def whole(self, body: bytes) -> bytes:
+    def translate_whole(self, body: bytes) -> bytes:
         """The body. Raises UpstreamError if it is no answer."""
         self._usage = check_answer(self._dialect, body)
         payload = loose(body)
         if isinstance(payload, dict):
-            self._check.judge(self._reader.whole(payload))
+            self._check.judge(self._reader.read_whole(payload))
         return body
 
-    def told(self) -> bytes:
+    def describe_changes(self) -> bytes:
         return b""
 
     def _look(self, events: list[Event]) -> None:

@@ -70,25 +70,25 @@ def message_of(found: Any, depth: int = 4) -> str:
     return next((text for text in texts if text), "")
 
 
-class Words:
-    """Decides what clients get of a serve's own words. `learn` a secret before anything could repeat it."""
+class UpstreamMessages:
+    """Decides what clients get of a serve's own words. `add_secret` a secret before anything could repeat it."""
 
-    def __init__(self, shows: bool = True, secrets: Iterable[str] = ()) -> None:
-        self.shows = shows
+    def __init__(self, shows_messages: bool = True, secrets: Iterable[str] = ()) -> None:
+        self.shows_messages = shows_messages
         self._configured = frozenset(filter(None, secrets))
         self._learned: dict[str, None] = {}
         self._pattern: re.Pattern[str] | None = None
 
-    def configure(self, shows: bool, secrets: Iterable[str]) -> None:
+    def configure(self, shows_messages: bool, secrets: Iterable[str]) -> None:
         """Replace the configuration. Requests under way may still repeat an old secret, so those stay secret."""
-        self.shows = shows
+        self.shows_messages = shows_messages
         fresh = frozenset(filter(None, secrets))
         old, self._configured = self._configured - fresh, fresh
         self._pattern = None
         for secret in old:
-            self.learn(secret)
+            self.add_secret(secret)
 
-    def learn(self, secret: str) -> None:
+    def add_secret(self, secret: str) -> None:
         """Hide `secret` from clients. Of very many, the oldest are forgotten; configured ones never are."""
         if secret and secret not in self._learned and secret not in self._configured:
             if len(self._learned) >= _MOST_LEARNED:
@@ -103,11 +103,11 @@ class Words:
         raw = text.encode("utf-8", "replace")
         return text if len(raw) <= MOST else raw[: MOST - 3].decode("utf-8", "ignore") + "..."
 
-    def is_fit(self, text: str) -> bool:
+    def is_safe(self, text: str) -> bool:
         """Whether no secret is in it."""
         return self._redacted(text) == text
 
-    def tell(self, error: StokerError) -> StokerError:
+    def for_client(self, error: StokerError) -> StokerError:
         """The error as the client may have it.
 
         1. it is the serve's own words that the caller has to mend its request by: cleaned
@@ -115,11 +115,11 @@ class Words:
         3. anything else: Stoker's words
         """
         said, error.upstream_message = error.upstream_message, ""
-        if not self.is_fit(error.code):  # some codes are the serve's, too
+        if not self.is_safe(error.code):  # some codes are the serve's, too
             error.code = type(error).code
         if error.source == "upstream":
             error.message = self.clean(error.message)  # 1
-        elif self.shows and (shown := self.clean(said)):
+        elif self.shows_messages and (shown := self.clean(said)):
             error.message = shown  # 2
             error.source = "upstream"
         return error

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.domain.answer import Said, Stop, Tokens
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import number, part
+from stoker.domain.answer import AnswerBlock, StopReason, Tokens
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import number, part
 
 BETWEEN = "\n\n"
 """Between the parts of a summary."""
 
 
-def said_of(item: dict[str, Any], losses: Losses) -> list[Said]:
+def said_of(item: dict[str, Any], losses: Losses) -> list[AnswerBlock]:
     """The blocks of one whole item. Empty text is none."""
     kind = item.get("type")
     if kind == "message":
@@ -26,14 +26,14 @@ def said_of(item: dict[str, Any], losses: Losses) -> list[Said]:
         return [Thinking(BETWEEN.join(thoughts), signature)] if thoughts or signature else []
     id, name = text_of(item.get("call_id")) or text_of(item.get("id")), text_of(item.get("name"))
     if kind == "custom_tool_call":
-        return [Call(id, name, text_of(item.get("input")), custom=True)]
+        return [ToolCall(id, name, text_of(item.get("input")), custom=True)]
     if kind == "function_call":
-        return [Call(id, name, _arguments(item.get("arguments")))]
+        return [ToolCall(id, name, _arguments(item.get("arguments")))]
     losses.add("foreign_block")
     return []
 
 
-def _part(part: dict[str, Any], losses: Losses) -> Said | None:
+def _part(part: dict[str, Any], losses: Losses) -> AnswerBlock | None:
     if part.get("annotations"):
         losses.add("annotations")
     if refusal := text_of(part.get("refusal")):
@@ -51,11 +51,11 @@ def _arguments(value: Any) -> str:
     return encode(value).decode() if isinstance(value, dict) else text_of(value)
 
 
-def stop_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> Stop:
+def stop_of(response: dict[str, Any], is_cut: bool, has_calls: bool) -> StopReason:
     if not is_cut:
-        return Stop.CALLS if has_calls else Stop.END
+        return StopReason.CALLS if has_calls else StopReason.END
     reason = object_of(response.get("incomplete_details")).get("reason")
-    return Stop.FILTERED if reason == "content_filter" else Stop.LENGTH
+    return StopReason.FILTERED if reason == "content_filter" else StopReason.LENGTH
 
 
 def tokens_of(response: dict[str, Any]) -> Tokens | None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from stoker.domain.prompt import Call
+from stoker.domain.prompt import ToolCall
 
 
-class Waiting:
+class UnansweredCalls:
     """Calls of the last assistant turn that have no result yet."""
 
     __slots__ = ("_by_name", "_ids", "_in_order")
@@ -25,7 +25,7 @@ class Waiting:
         self._in_order: deque[str] = deque()
         self._by_name: dict[str, deque[str]] = {}
 
-    def add(self, call: Call) -> None:
+    def add(self, call: ToolCall) -> None:
         self._ids.add(call.id)
         self._in_order.append(call.id)
         self._by_name.setdefault(call.name, deque()).append(call.id)

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from stoker.domain.answer import Closed, Ended, Event, Failed, Finished, Grew, Opened, Signed
 
 
-class Sequence:
+class BlockSequencer:
     """Feed it a reader's events; what it gives is for a writer."""
 
     __slots__ = ("_live", "_next", "_waiting")

@@ -10,19 +10,19 @@ import msgspec
 from stoker.domain.answer import Answer, Event, Tokens
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Prompt
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 
 
-class Asked(msgspec.Struct):
+class AnswerContext(msgspec.Struct):
     """The request, as far as its answer has to know it."""
 
     prompt: Prompt
     request_id: str
     created: int
     """Unix seconds."""
-    signer: Signer
+    signer: ThinkingSigner
     model: str
     """The model's name where the serve gives none."""
     input_tokens: int | None = None
@@ -44,7 +44,7 @@ class Check(Protocol):
     def judge(self, answer: Answer) -> None:
         """An answer that was not streamed."""
 
-    def told(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         """What was found, in words that hold nothing of the answer."""
 
 
@@ -57,7 +57,7 @@ class ReadPrompt(Protocol):
 class WritePrompt(Protocol):
     """The request in the serve's dialect: a document to be encoded. Its names, ids and turns are prepared already."""
 
-    def __call__(self, prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]: ...
+    def __call__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]: ...
 
 
 class AnswerReader(Protocol):
@@ -68,13 +68,13 @@ class AnswerReader(Protocol):
     def read(self, payload: dict[str, Any]) -> list[Event]:
         """One SSE payload."""
 
-    def end(self, is_said: bool = False) -> list[Event]:
+    def finish(self, is_said: bool = False) -> list[Event]:
         """The stream is over: what is left to say. Empty if nothing proper came.
 
         `is_said`: by `[DONE]`, which is an end also where no reason was given; else by the end of the connection.
         """
 
-    def whole(self, payload: dict[str, Any]) -> Answer:
+    def read_whole(self, payload: dict[str, Any]) -> Answer:
         """An answer that was not streamed."""
 
 
@@ -92,7 +92,7 @@ class AnswerWriter(Protocol):
     def ping(self) -> bytes:
         """Keeps a silent stream alive."""
 
-    def whole(self, answer: Answer) -> dict[str, Any]: ...
+    def write_whole(self, answer: Answer) -> dict[str, Any]: ...
 
 
 def prefixed(id: str, prefix: str, request_id: str) -> str:

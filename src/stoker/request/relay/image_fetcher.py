@@ -1,7 +1,7 @@
 """Images that requests give by their address, fetched where the operator allows it, by these rules:
 
 1. `fetch` is on, and at most `most` different images are asked for
-2. the address is http(s) without a user, on a known port, of an allowed host: `site`
+2. the address is http(s) without a user, on a known port, of an allowed host: `parse_image_address`
 3. the host's name is resolved once; every address that it has is public; the connection goes to one of those
 4. TLS is verified against the host's name
 5. nothing of the client goes along, and nothing compressed is asked for
@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
 from stoker.http.response import ResponseReader
-from stoker.request.relay.site import Site, is_public, refused, site, unavailable
+from stoker.request.relay.image_address import ImageAddress, is_public, parse_image_address, refused, unavailable
 from stoker.request.translate.neutral.media import sniff
 
 REDIRECTS = 3
@@ -39,7 +39,7 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Pictures:
+class ImageFetcher:
     """Fetches images. `policy` may be replaced; fetches under way keep the one that they began with."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Pictures:
     async def fetch(self, url: str) -> tuple[str, str]:
         """Media type and base64 data of one image. Raises ClientError 400. On cancel no connection stays open."""
         policy = self.policy
-        first = site(url, policy.hosts)  # 2
+        first = parse_image_address(url, policy.hosts)  # 2
         if not policy.fetch:
             raise refused(first.host, "addresses of images are not fetched here; send the image itself as base64")  # 1
         try:
@@ -81,15 +81,15 @@ class Pictures:
         except TimeoutError:
             raise unavailable(first.host, f"it was not there within {policy.timeout:g} s") from None  # 7
 
-    async def _follow(self, at: Site, policy: Media) -> tuple[str, str]:
+    async def _follow(self, at: ImageAddress, policy: Media) -> tuple[str, str]:
         for _ in range(1 + REDIRECTS):
             answer = await self._answer(at, policy)
             if answer.status not in _MOVED or not answer.location:
                 return await asyncio.to_thread(_image, at, answer)  # it may be large
-            at = site(answer.location, policy.hosts, at)  # 6
+            at = parse_image_address(answer.location, policy.hosts, at)  # 6
         raise unavailable(at.host, f"it leads elsewhere more than {REDIRECTS} times")  # 6
 
-    async def _answer(self, at: Site, policy: Media) -> ResponseReader:
+    async def _answer(self, at: ImageAddress, policy: Media) -> ResponseReader:
         reader, writer = await self._connect(at)
         answer = ResponseReader()
         try:
@@ -105,7 +105,7 @@ class Pictures:
             writer.transport.abort()
         return answer
 
-    async def _connect(self, at: Site) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, at: ImageAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """To an address that was looked at: whoever resolved the name again could be told another one."""
         reason = "it has no address"
         for address in await self._addresses(at):
@@ -119,7 +119,7 @@ class Pictures:
                 reason = "it cannot be reached"
         raise unavailable(at.host, reason)
 
-    async def _addresses(self, at: Site) -> list[str]:
+    async def _addresses(self, at: ImageAddress) -> list[str]:
         try:
             found = await self._resolve(at.host, at.port)
         except (OSError, UnicodeError):
@@ -134,14 +134,14 @@ class Pictures:
         return self._tls
 
 
-def _request(at: Site) -> bytes:
+def _request(at: ImageAddress) -> bytes:
     return (
         f"GET {at.path} HTTP/1.1\r\nhost: {at.authority()}\r\nuser-agent: stoker\r\naccept: image/*\r\n"
         "accept-encoding: identity\r\nconnection: close\r\n\r\n"
     ).encode()  # 5
 
 
-def _image(at: Site, answer: ResponseReader) -> tuple[str, str]:
+def _image(at: ImageAddress, answer: ResponseReader) -> tuple[str, str]:
     if answer.status != 200:
         raise unavailable(at.host, f"it answered with {answer.status}")
     data = base64.b64encode(answer.body).decode()

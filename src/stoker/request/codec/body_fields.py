@@ -32,7 +32,7 @@ _ABSENT = msgspec.Raw()
 _USUAL = Bounds()
 
 
-class Top(msgspec.Struct):
+class BodyFields(msgspec.Struct):
     """The top level of a request body; everything else is skipped, but proved to be JSON.
 
     `model_at` is where the model's key starts, if that is certain without a scan of the structure; `private` names the
@@ -80,7 +80,7 @@ _private = attrgetter(*ENGINE_PRIVATE)
 _BOUNDED = (*LISTS, *TOOLS)
 _lists = attrgetter(*_BOUNDED)
 _NOTHING_PRIVATE = (_ABSENT,) * len(ENGINE_PRIVATE)
-_decode = msgspec.json.Decoder(Top).decode
+_decode = msgspec.json.Decoder(BodyFields).decode
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
@@ -99,7 +99,7 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _STEPS = {0x5B: 1, 0x5D: -1}
 
 
-def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
+def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> BodyFields:
     """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
     beyond the body's size. `streams`: what a body means that does not say `stream`.
 
@@ -152,8 +152,8 @@ def peek(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> Top:
 
 
 def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
-    """Offsets (key start, value start, value end) of a top-level field that `peek` found; `at`: where its key is known
-    to start. Raises KeyError if it is not there after all.
+    """Offsets (key start, value start, value end) of a top-level field that `read_body_fields` found. `at`: where its
+    key starts, if that is known. Raises KeyError if the field is missing.
     """
     if at is not None:
         colon = _COLON.match(body, at + len(name) + 2)
@@ -173,7 +173,7 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
     return None
 
 
-def _private_of(top: Top) -> tuple[str, ...]:
+def _private_of(top: BodyFields) -> tuple[str, ...]:
     values = _private(top)
     if values == _NOTHING_PRIVATE:
         return ()
