@@ -194,7 +194,7 @@ def test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_sai
 def test_a_page_that_asks_to_log_in_is_no_model(vault: Path, web: Web, capsys: Captured) -> None:
     web.files["/m.gguf"] = b"<html>please log in"
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
-    assert "is no GGUF file (it begins with b'<html>please log'" in capsys.readouterr().err
+    assert "is not a GGUF file (it begins with b'<html>please log'" in capsys.readouterr().err
     assert left(vault) == []
 
 
@@ -513,7 +513,7 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
         (["ftp://x/m"], "there is no "),
         (["https://me:pw@x/m.gguf"], "has a password in it"),
         (["https://x/m.gguf", "--quota", "200"], "--quota 200: "),
-        (["https://x/m.gguf", "--as", "../m"], "is no name for a model"),
+        (["https://x/m.gguf", "--as", "../m"], "is not a valid name for a model"),
         (["https://x/m.gguf", "--sha256", "abc"], "64 hex digits"),
     ],
 )

@@ -81,5 +81,5 @@ async def test_a_reload_brings_and_takes_cloud_tiers() -> None:
             plane.write(f"{before}\n{tier(port).replace('cost', '# cost')}\n")
             status, answer = plane.admin("reload")
             assert status == 400
-            assert "say what it costs" in str(answer)
+            assert "a cloud needs `cost`" in str(answer)
             assert (await ask(plane, "sky")).status == 200

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
-from stoker.request.lease.state import ServePhase, SlotState
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import SlotState
 from stoker.store.active_residents import ActiveResidents
 
 log = logging.getLogger("stoker.app")

@@ -64,7 +64,7 @@ def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
         if path[0] == "front_door":
             other = owners.setdefault(secret.reveal(), path)
             if other != path:
-                doc.problem(path, f"is the same key as in line {doc.line(other)}; each name needs a key of its own")
+                doc.problem(path, f"is the same key as in line {doc.line(other)}; each caller needs a key of its own")
 
 
 def build(doc: ConfigDocument, file: File, entries: list[ServeEntry], secrets: Secrets, source: Path) -> Settings:

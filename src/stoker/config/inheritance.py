@@ -101,7 +101,7 @@ def _chain(doc: ConfigDocument, file: File, rows: dict[str, int], index: int, in
             cycle = chain[chain.index(rows[parent]) :]
             if not in_cycles.intersection(cycle):
                 names = " extends ".join(str(file.serve[row].name) for row in (*cycle, cycle[0]))
-                doc.problem(path, f"a circle: {names}; take one `extends` out")
+                doc.problem(path, f"a cycle: {names}; remove one `extends`")
             in_cycles.update(cycle)
             break
         chain.append(rows[parent])

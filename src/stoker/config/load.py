@@ -34,7 +34,7 @@ def find(explicit: str | None = None) -> Path:
     for path in places:
         if path.is_file():
             return path
-    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} is there; {_NEXT}"])
+    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} exists; {_NEXT}"])
 
 
 def load(path: Path) -> Settings:

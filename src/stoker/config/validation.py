@@ -67,7 +67,7 @@ def _sentence(path: KeyPath, finding: ErrorDetails) -> str:
 
 def _wants_list(path: KeyPath, given: str) -> str:
     if path in (("serve",), ("tier",)):
-        return f"must be rows, not {given}: write [[{path[0]}]] with double brackets"
+        return f"must be an array of tables, not {given}: write [[{path[0]}]] with double brackets"
     return f"must be a list in brackets, not {given}"
 
 

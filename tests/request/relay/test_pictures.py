@@ -376,7 +376,7 @@ def test_a_redirect_is_followed(status: int) -> None:
         ("//inside.example:{port}/", "it is no host of the public internet"),
         ("http://169.254.169.254/latest/", "'169.254.169.254' is not fetched: it is no host of the public"),
         ("http://evil.test:{port}/", "the host is not among those"),
-        ("http://SECRET:x@img.example/", "holds a user or password"),
+        ("http://SECRET:x@img.example/", "contains a user name or a password"),
         ("http://img.example:22/", "port 22 is none of"),
         ("file:///etc/passwd", "is not valid"),
         ("gopher://img.example/", "neither http nor https"),

@@ -37,11 +37,11 @@ def _check_door(doc: ConfigDocument, file: File) -> None:
     if not is_loopback(door.host):
         doc.problem(
             (*section, "host"),
-            f"'{door.host[:64]}' can be reached from other machines and there are no keys; "
-            'give `keys`, or say auth = "none" outright',
+            f"'{door.host[:64]}' can be reached from other machines, and there are no keys; "
+            'give `keys`, or set auth = "none"',
         )
     elif doc.holds((*section, "auth")):
-        doc.problem((*section, "auth"), 'is "keys" and there are no keys; give `keys` or take it out')
+        doc.problem((*section, "auth"), 'is "keys", but there are no keys; give `keys`, or remove it')
 
 
 def _check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -61,7 +61,7 @@ def _check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             if getattr(key, required) is None and not doc.is_spoiled((*path, required)):
                 doc.problem(path, f"`{required}` is missing")
         if key.name and key.name in seen:
-            doc.problem((*path, "name"), f"line {seen[key.name]} has a key of this name too")
+            doc.problem((*path, "name"), f"line {seen[key.name]} already has a key with this name; choose another")
         elif key.name:
             seen[key.name] = doc.line((*path, "name"))
         for place, model in enumerate(key.models):

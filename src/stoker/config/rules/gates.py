@@ -17,21 +17,19 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     gates, aliases = file.gate, file.alias
     for name, gate in gates.items():
         if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
-            doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`: what is it to prove?")
+            doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
     names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
         if name in names or is_reserved(name):
-            doc.problem(
-                path, f"'{name[:64]}' is taken: a serve or a tier goes by that name; an alias needs one of its own"
-            )
+            doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serve is None:
             if not doc.is_spoiled((*path, "serve")):
-                doc.problem(path, f"alias '{name[:64]}' has no `serve`: which one does it mean?")
+                doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it means")
         elif is_reserved(alias.serve):
             _check_task(doc, file, path, alias.serve)
         elif alias.serve in aliases and alias.serve not in serves:
-            text = f"'{alias.serve[:64]}' is an alias too: an alias means a serve, `auto` or `auto:CLASS`"
+            text = f"'{alias.serve[:64]}' is an alias; an alias may mean a serve, `auto` or `auto:CLASS`"
             doc.problem(_place(doc, path, "serve"), text)
         elif alias.serve not in serves:
             text = f"there is no serve '{alias.serve[:64]}'{did_you_mean(alias.serve, serves)}"
@@ -46,7 +44,9 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
     name = meant.removeprefix("auto:")
     if not known:  # 1
         if not doc.is_spoiled(("tier",)):
-            doc.problem(_place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, and there is no [[tier]]")
+            doc.problem(
+                _place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, but there is no [[tier]]; add one"
+            )
     elif name == UNKNOWN:
         doc.problem(_place(doc, path, "serve"), NO_CLASS)
     elif meant not in known and not any(map(doc.is_spoiled, (("router", "class"), ("router", "class", name)))):  # 2
@@ -56,7 +56,7 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
     for key in ("gate", "watch", "check_every"):  # 3
         if doc.holds((*path, key)):
             doc.problem(
-                (*path, key), f"is for promotions, and an alias of `{meant[:64]}` is moved by none; take it out"
+                (*path, key), f"applies to promotions, and an alias of `{meant[:64]}` is never promoted; remove it"
             )
 
 

@@ -15,7 +15,7 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES, UNKNOWN
 
 NO_CLASS = (
-    f"'{UNKNOWN}' is no class: it is what Stoker calls a request whose task it cannot find "
+    f"'{UNKNOWN}' is not a class: it is Stoker's word for a request whose task it cannot find "
     "(docs/how-it-works/routing.md); choose another name"
 )
 """The problem of a place that names it as a class."""
@@ -60,12 +60,14 @@ def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[
         if is_reserved(claim.name):  # 1
             doc.problem(claim.place, f"'{shown}' is reserved for routing; choose another name")
         elif claim.place[0] == "tier" and rows.setdefault(claim.name, claim.place) != claim.place:  # 2
-            doc.problem(claim.place, f"line {doc.line(rows[claim.name])} has a tier of this name too")
+            doc.problem(
+                claim.place, f"line {doc.line(rows[claim.name])} already has a tier with this name; choose another"
+            )
         elif (first := owners.setdefault(claim.name, claim)).owner != claim.owner:  # 3
             doc.problem(
                 claim.place,
                 f"'{shown}' already means {first.title} (line {doc.line(first.place)}); "
-                "names, served names, aliases and tiers share one namespace",
+                "names, served names, aliases and tiers must differ",
             )
 
 

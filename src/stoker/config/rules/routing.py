@@ -28,7 +28,7 @@ def check_routing(doc: ConfigDocument, file: File, entries: list[ServeEntry]) ->
         _check_source(doc, path, tier, serves, all_known=_knows_serves(doc, entries))
         _check_cost(doc, path, tier, serves)
     if not file.tier and doc.holds(("router",)) and not doc.is_spoiled(("tier",)):
-        doc.problem(("router",), "there is no [[tier]] to choose from; add one, or take this section out")
+        doc.problem(("router",), "there is no [[tier]] to choose from; add one, or remove this section")
     _check_specialists(doc, file)
     _check_shadow(doc, file)
     _check_classifier(
@@ -51,23 +51,23 @@ def _check_source(
         for key in _OF_A_CLOUD:
             if doc.holds((*path, key)):
                 doc.problem(
-                    (*path, key), f"is for a cloud, and {title} is serve '{tier.serve}'; take one of the two out"
+                    (*path, key), f"applies to a cloud, and {title} is serve '{tier.serve}'; remove one of the two"
                 )
     elif tier.base_url is not None:  # 2
         if tier.model is None and not doc.is_spoiled((*path, "model")):
-            doc.problem(path, f"{title} has no `model`: what does the cloud call it?")
+            doc.problem(path, f"{title} has no `model`; give the cloud's name of the model")
     elif not any(doc.is_spoiled((*path, key)) for key in ("serve", "base_url")):  # 3
-        doc.problem(path, f"{title} has no `serve` and no `base_url`: who answers?")
+        doc.problem(path, f"{title} has no `serve` and no `base_url`; give one of the two")
 
 
 def _check_cost(doc: ConfigDocument, path: KeyPath, tier: TierTable, serves: dict[str, ServeEntry]) -> None:
     if tier.cost is not None:
         for key in ("input", "output"):
             if getattr(tier.cost, key) is None and not doc.is_spoiled((*path, "cost", key)):
-                doc.problem((*path, "cost"), f"`{key}` is missing; 0 if it costs nothing")
+                doc.problem((*path, "cost"), f"`{key}` is missing; write 0 if it costs nothing")
     elif _is_cloud(tier, serves) and not doc.is_spoiled((*path, "cost")):
         doc.problem(
-            path, "somebody else runs it: say what it costs: cost = { input = 3.0, output = 15.0 }; 0 if nothing"
+            path, "a cloud needs `cost`: write cost = { input = 3.0, output = 15.0 }, or 0 for both if it is free"
         )
 
 
@@ -93,7 +93,8 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
         elif not includes_class(name, tuple(tiers[one.tier].classes)):
             line = doc.line(("tier", file.tier.index(tiers[one.tier]), "classes"))
             doc.problem(
-                path, f"tier '{one.tier}' does not serve this class (line {line}); name another, or add it there"
+                path,
+                f"tier '{one.tier}' does not serve this class (line {line}); name another tier, or add the class there",
             )
 
 
@@ -103,7 +104,7 @@ def _check_shadow(doc: ConfigDocument, file: File) -> None:
     judge = (*path, "judge")
     if shadow.judge is None:
         if shadow.rate > 0 and not doc.is_spoiled(judge):
-            doc.problem(path, "`judge` is missing: which tier is to grade the answers?")
+            doc.problem(path, "`judge` is missing; name the tier that grades the answers")
         return
     tiers = [tier.name for tier in file.tier if tier.name]
     if shadow.judge not in tiers and len(tiers) == len(file.tier) and not doc.is_spoiled(("tier",)):
@@ -118,7 +119,7 @@ def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], a
         return
     if table.serve is None:
         if not doc.is_spoiled(serve):
-            doc.problem(path, "`serve` is missing: which one is to tell the classes?")
+            doc.problem(path, "`serve` is missing; name the serve that classifies requests")
     elif table.serve not in known and all_known:
         doc.problem(serve, f"there is no serve '{table.serve[:64]}'{did_you_mean(table.serve, known)}")
 
@@ -139,7 +140,7 @@ def _check_classes(doc: ConfigDocument, file: File) -> None:
         places += [((*path, "classes", i), name) for i, name in enumerate(tier.classes)]
         places += [((*path, "verify_class", name), name) for name in tier.verify_class]
         if not tier.classes and not doc.is_spoiled((*path, "classes")):
-            doc.problem((*path, "classes"), 'is empty, so the tier serves nothing; name classes, or write ["*"]')
+            doc.problem((*path, "classes"), 'is empty, so the tier serves nothing; list classes, or write ["*"]')
     for place, name in places:
         _check_class(doc, place, name, known)
 

@@ -54,37 +54,41 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
         if colon and (kind not in ("unit", "container") or not rest):
             doc.problem(
                 (*entry.at(doc, "conflicts"), place),
-                "names nothing: write unit:NAME, container:NAME or a program's name",
+                "is not accepted: write unit:NAME, container:NAME or the name of a program",
             )
 
 
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
     for key in ("served_name", "aliases"):
         if entry.gives(doc, key):
-            doc.problem(entry.at(doc, key), "an abstract serve cannot be asked for, and names are not inherited")
+            doc.problem(
+                entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"
+            )
 
 
 def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
     if entry.lacks(doc, "base_url"):
         doc.problem(
             entry.at(doc, "driver"),
-            f"serve '{entry.name}' is external and has no `base_url`: where does it answer?",
+            f"serve '{entry.name}' is external and has no `base_url`; give its address",
         )
     for key in _OURS_TO_START:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
-                f"means nothing for serve '{entry.name}': it is external, Stoker neither starts nor stops it; "
-                "take it out, or take `base_url` out",
+                f"has no effect for serve '{entry.name}': it is external, so Stoker neither starts nor stops it; "
+                "remove it, or remove `base_url`",
             )
 
 
 def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
     table, name = entry.table, entry.name
     if table.base_url is not None:
-        doc.problem(entry.at(doc, "base_url"), "is for external serves, and a `container` is given; take one out")
+        doc.problem(
+            entry.at(doc, "base_url"), "is for external serves, and there is a `container`; remove one of the two"
+        )
     if entry.lacks(doc, "container"):
-        doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container: which one? give its name as `container`")
+        doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container; give its name as `container`")
     elif entry.lacks(doc, "port"):
         doc.problem(
             entry.at(doc, "container"),
@@ -94,7 +98,7 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
-                f"means nothing for serve '{name}': its container has a command of its own; take it out",
+                f"has no effect for serve '{name}': its container has its own command; remove it",
             )
     if table.up is not None:
         _check_words(doc, entry, "up", table.up)
@@ -104,22 +108,20 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
     table = entry.table
     for key in ("container", "up"):
         if entry.gives(doc, key):
-            doc.problem(entry.at(doc, key), f"means nothing with driver {entry.driver}; take one of the two out")
+            doc.problem(entry.at(doc, key), f"has no effect with driver {entry.driver}; remove one of the two")
     if entry.driver == "process" and entry.gives(doc, "unit"):
-        doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; take it out, or set the driver')
+        doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; remove it, or set the driver')
     if entry.driver == "systemd" and entry.lacks(doc, "port"):
         doc.problem(entry.at(doc, "driver"), f"serve '{entry.name}' runs as a unit and so needs a fixed `port`")
     _check_engine(doc, entry)
     if table.base_url is not None:
-        doc.problem(
-            entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; take one of the two out'
-        )
+        doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')
         return
     if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at(doc, "engine")):
         doc.problem(
             entry.at(doc, "engine"),
-            f"engine openai has no command line of its own: give serve '{entry.name}' a `cmd`, "
-            "or a `base_url` if it runs by itself",
+            f"engine openai has no command of its own: give serve '{entry.name}' a `cmd`, "
+            "or a `base_url` if something else runs it",
         )
     _check_model(doc, entry)
     if table.cmd is not None:
@@ -142,7 +144,7 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
             f"serve '{entry.name}' has no `model`: give the path of a GGUF file, or vault:NAME",
         )
     elif entry.lacks(doc, "model") and table.cmd is not None and used:
-        doc.problem(entry.at(doc, "cmd"), f"uses {{model}}, and serve '{entry.name}' has no `model`")
+        doc.problem(entry.at(doc, "cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
     if table.model and table.model.startswith(VAULT):
         try:
             in_vault(table.model, Path("/vault"))
@@ -168,27 +170,27 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
     """What only some engines can do, and names that some refuse."""
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
-        doc.problem(entry.at(doc, "sleep_level"), "is for engines vllm and sglang, started by their own command line")
+        doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
     if table.keep_conversations and (engine != "llama.cpp" or table.cmd is not None or entry.driver != "process"):
         doc.problem(
             entry.at(doc, "keep_conversations"),
-            "is for engine llama.cpp, started as a process by its own command line: nothing else saves its KV cache",
+            "is for the engine llama.cpp with driver process and without a `cmd`: only it saves its KV cache",
         )
     if engine == "sglang" and ":" in entry.served_name:
         doc.problem(
             entry.at(doc, "served_name"),
-            f"SGLang refuses '{entry.served_name[:64]}': it reads what follows the colon as an adapter; "
+            f"SGLang refuses '{entry.served_name[:64]}': it takes the part after the colon for an adapter; "
             f"write '{entry.served_name[:64].replace(':', '-')}' and keep the old name in `aliases`",
         )
     for key in table.sampling:
         if key not in SAMPLING:
             hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
-            doc.problem((*entry.at(doc, "sampling"), key), f"is no sampling setting{hint}")
+            doc.problem((*entry.at(doc, "sampling"), key), f"is not a sampling setting{hint}")
     for key in _OWN_COMMAND if table.cmd is not None else ():
         if key != "extra_args" and entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
-                f"means nothing for serve '{entry.name}', which has a `cmd` of its own: write it there",
+                f"has no effect for serve '{entry.name}', which has a `cmd`: write it into `cmd`",
             )
 
 
@@ -203,7 +205,7 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
                 if one is entry:
                     doc.problem(
                         entry.at(doc, "fallback"),
-                        f"'{name[:64]}' is a cloud tier: what goes there is the router's choice, never a fallback's",
+                        f"'{name[:64]}' is a cloud tier, which cannot be a fallback; name a serve",
                     )
                 break
             if name not in known:
@@ -214,7 +216,7 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
                 break
             if name in seen:
                 if name == entry.name:
-                    doc.problem(entry.at(doc, "fallback"), f"a circle: {' falls back to '.join((*seen, name))}")
+                    doc.problem(entry.at(doc, "fallback"), f"a cycle: {' falls back to '.join((*seen, name))}")
                 break
             seen.append(name)
             one = known[name]
@@ -224,4 +226,4 @@ def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
     path = entry.at(doc, "cmd")
     near = _check_words(doc, entry, "cmd", cmd)
     if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
-        doc.problem(path, "has no {port} in it, and there is no fixed `port`: give one of the two")
+        doc.problem(path, "contains no {port}, and the serve has no `port`: give one of the two")

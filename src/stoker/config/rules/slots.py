@@ -38,7 +38,7 @@ def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> 
             continue
         path = entry.at(doc, "port")
         if port in takers:
-            doc.problem(path, f"serve '{entry.name}' wants port {port}, which {takers[port]} has")
+            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {takers[port]} has; choose another")
         else:
             takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
 
@@ -62,8 +62,8 @@ def _check_slot_name(doc: ConfigDocument, name: str) -> None:
 def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
     names = [entry.name for entry in members]
     if slot.baseline is not None and slot.baseline not in names:
-        hint = did_you_mean(slot.baseline, names) or f'; put its slot = "{name}", or name another'
-        doc.problem(("slots", name, "baseline"), f"no serve '{slot.baseline}' lives in slot '{name}'{hint}")
+        hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
+        doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
 
 
 def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[ServeEntry]) -> None:
@@ -74,19 +74,19 @@ def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[Ser
             if entry.lacks(doc, "memory"):
                 doc.problem(
                     entry.at(doc, "slot"),
-                    f"slot '{name}' has a memory budget, so serve '{entry.name}' must say its `memory`",
+                    f"slot '{name}' has a memory budget, so serve '{entry.name}' needs `memory`",
                 )
         elif memory > budget:
             doc.problem(
                 entry.at(doc, "memory"),
-                f"serve '{entry.name}' takes {show_size(memory)} and slot '{name}' has {show_size(budget)}",
+                f"serve '{entry.name}' needs {show_size(memory)} and slot '{name}' has {show_size(budget)}",
             )
     pinned = [entry for entry in members if entry.table.keep_loaded]
     total = sum(entry.table.memory or 0 for entry in pinned)
     if len(pinned) > 1 and total > budget:
         doc.problem(
             pinned[-1].at(doc, "keep_loaded"),
-            f"{_all(pinned)} are to stay loaded in slot '{name}' and take {show_size(total)} together; "
+            f"{_all(pinned)} have `keep_loaded` and need {show_size(total)} together in slot '{name}'; "
             f"it has {show_size(budget)}",
         )
 
@@ -97,7 +97,7 @@ def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> 
     for first, second in list(combinations(pinned, 2))[:1]:
         doc.problem(
             second.at(doc, "keep_loaded"),
-            f"{_all([first, second])} are to stay loaded in slot '{name}', which has no `memory` and so holds one "
+            f"{_all([first, second])} have `keep_loaded` in slot '{name}', which has no `memory` and so holds one "
             "serve at a time",
         )
 

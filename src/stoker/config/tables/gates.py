@@ -23,30 +23,34 @@ ConditionText = Annotated[str, BeforeValidator(_condition)]
 
 
 class GateTable(Section):
-    """What a model has to prove before an alias may mean it."""
+    """Conditions that a serve has to meet before an alias may point at it."""
 
     conditions: list[ConditionText] = setting(
-        [], "Required. All have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= 0.8`."
+        [],
+        "Required. Conditions that all have to hold: `preflight`, `canary`, `ttft_p95 < 2s`, `code-write.lower >= "
+        "0.8`.",
     )
     max_age: SomeDuration | None = setting(
-        None, "A measurement that is older does not count. Left out: it counts as long as the serve is what it was."
+        None, "Age from which a measurement no longer counts. Left out: it counts until the serve changes."
     )
 
 
 class AliasTable(Section):
-    """A model name that means one serve at a time; `stoker promote` moves it. Or one that names a task."""
+    """A model name that means one serve, until `stoker promote` moves it; or a name for `auto`."""
 
     serve: AliasTarget | None = setting(
         None,
-        "Required. The serve that it means until a promotion moves it; or `auto` or `auto:CLASS`, and each request has "
-        "its tier chosen.",
+        "Required. The serve that it means until a promotion moves it; or `auto` or `auto:CLASS`, so that routing "
+        "chooses a "
+        "tier for each request.",
     )
-    gate: Name | None = setting(None, "The gate that a serve has to meet. Left out: a promotion needs `--force`.")
+    gate: Name | None = setting(None, "The gate that a serve has to pass. Left out: a promotion needs `--force`.")
     watch: Duration = setting(
         "10m",
-        "How long a promotion is watched, and taken back if the serve fails its canary or live requests; `0s` = not.",
+        "How long a promotion is watched, and rolled back if the serve fails its canary or live requests. `0s`: not "
+        "at all.",
     )
-    check_every: SomeDuration = setting("30s", "Time between two canaries of a promotion that is watched.")
+    check_every: SomeDuration = setting("30s", "Time between two canaries while a promotion is watched.")
 
 
 class _OrText:

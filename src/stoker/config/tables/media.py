@@ -12,15 +12,19 @@ from stoker.domain.access import Media
 
 
 class MediaTable(Section):
-    """Whether Stoker fetches the images that requests give by their address, for models that cannot, and which."""
+    """Whether Stoker fetches images that requests give by URL, for engines that cannot, and which."""
 
-    fetch: bool = setting(False, "Fetch them, from public addresses only; otherwise such a request is refused.")
-    hosts: list[HostPattern] = setting(
-        [], "Hosts that they may come from: `img.example.com`, `*.example.com` (all below it). Empty: any public one."
+    fetch: bool = setting(
+        False, "Whether to fetch them, from public addresses only. Otherwise such a request is refused."
     )
-    max_bytes: Size = setting("20MiB", "Size of one image at most.")
-    timeout: SomeDuration = setting("10s", "How long fetching one may take, redirects included.")
-    most: Annotated[int, Field(ge=1, le=64)] = setting(8, "Different images that one request may name.")
+    hosts: list[HostPattern] = setting(
+        [],
+        "Hosts that they may come from: `img.example.com`, or `*.example.com` for all subdomains. Empty: any public "
+        "host.",
+    )
+    max_bytes: Size = setting("20MiB", "Largest image.")
+    timeout: SomeDuration = setting("10s", "How long fetching one image may take, redirects included.")
+    most: Annotated[int, Field(ge=1, le=64)] = setting(8, "Most different images in one request.")
 
 
 def build_media(table: MediaTable) -> Media:

@@ -34,104 +34,112 @@ Concurrency = Annotated[int, Field(ge=1, le=4096)]
 
 
 class ClassTable(Section):
-    """A class of tasks of one's own, or what is to be changed of a built-in one."""
+    """A new task class, or changes to a built-in one."""
 
     words: list[Text] = setting(
-        [], "Words and phrases that speak for it, in any case; a built-in class is found by its own signs, too."
+        [], "Words and phrases that indicate the class, in upper or lower case. A built-in class keeps its own signs."
     )
-    tier: Name | None = setting(None, "The specialist: the tier to prefer for it, where it may serve it.")
+    tier: Name | None = setting(None, "The tier that is preferred for this class, if it may serve it.")
 
 
 class ShadowTable(Section):
-    """A share of the answers is graded by a judge, after the client has them."""
+    """Grades a share of the answers with another model, after the client has them."""
 
-    rate: Chance = setting(0.0, "Share of the requests that name a task whose answers are graded. 0: none.")
-    judge: Name | None = setting(None, "The tier that grades. Required where `rate` is above 0.")
-    cost_cap: Price = setting(1.0, "What grading may cost a day (UTC), in the currency of the tiers.")
-    queue: Count = setting(16, "Answers that may wait to be graded; one more is not graded.")
-    timeout: SomeDuration = setting("60s", "How long the judge may take for one answer.")
+    rate: Chance = setting(0.0, "Share of routed requests whose answers are graded. 0: none.")
+    judge: Name | None = setting(None, "The tier that grades. Required if `rate` is above 0.")
+    cost_cap: Price = setting(1.0, "Most that grading may cost in a day (UTC), in the currency of the tiers.")
+    queue: Count = setting(16, "Most answers that may wait to be graded. Further ones are not graded.")
+    timeout: SomeDuration = setting("60s", "How long grading one answer may take.")
 
 
 class ClassifierTable(Section):
-    """A serve that is asked for the class where the built-in classifier is not sure."""
+    """A model that classifies requests if the built-in classifier is not sure."""
 
     serve: Name | None = setting(None, "Required. A serve of this file, or a tier at a `base_url`.")
-    timeout: SomeDuration = setting("500ms", "How long it may take; then the built-in classifier's word stands.")
+    timeout: SomeDuration = setting("500ms", "How long it may take. After that, the built-in classifier decides.")
     below: Chance = setting(
-        0.8, "It is asked where the built-in classifier is less sure than this. 1: always where the text decides."
+        0.8, "It is asked if the built-in classifier is less sure than this. 1: whenever the text decides."
     )
 
 
 class RouterTable(Section):
-    """How a request that names a task instead of a model is routed."""
+    """How requests for `auto` are routed."""
 
     profile_path: Text | None = setting(
-        None, "The quality profile: what was measured. Left out: `STATE/profile.json`; without that, the cautious one."
+        None, "File of the quality profile. Default: `STATE/profile.json`; if there is none, the cautious profile."
     )
     high_risk: list[Text] = setting(
-        list(HIGH_RISK), "Classes that a local tier serves only where it was measured to be good enough."
+        list(HIGH_RISK), "Classes that a local tier may serve only if it was measured to be good enough."
     )
     long_context: Tokens = setting(
         LONG,
-        "Tokens of a prompt from which its class is `long-context`, unless it is work on code or of high risk.",
+        "Prompt length in tokens from which the class is `long-context`, except for work on code and high-risk "
+        "classes.",
     )
     allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
-    cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used; `"*"` is all of them.')
-    breaker_failures: Count = setting(5, "Failures in a row within `breaker_window`, after which a tier is left alone.")
+    cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used. `"*"`: all.')
+    breaker_failures: Count = setting(5, "Failures in a row within `breaker_window` that open a tier's circuit.")
     breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
-    breaker_cool_down: SomeDuration = setting("20s", "How long it is left alone before one request tries it again.")
+    breaker_cool_down: SomeDuration = setting(
+        "20s", "How long an open circuit gets no requests before one tries it again."
+    )
     explore: Few = setting(
         0.0,
-        "Share of the requests that another tier gets first: one that was measured to be good enough, too, is loaded "
+        "Share of requests that go to another tier first, to learn about it: one that was measured to be good "
+        "enough, is loaded "
         "and displaces nothing. At most 0.1.",
     )
-    shadow: ShadowTable = setting(ShadowTable(), "Answers that a judge grades: `[router.shadow]`.")
+    shadow: ShadowTable = setting(ShadowTable(), "Grading of live answers: `[router.shadow]`.")
     classifier: ClassifierTable | None = setting(
-        None, "A model that tells the class, too, once it has proved the better: `[router.classifier]`."
+        None,
+        "A model that classifies requests, if it has proved better than the built-in classifier: "
+        "`[router.classifier]`.",
     )
     class_: dict[str, ClassTable] = setting(
-        {}, "Classes of one's own, and changes of built-in ones: `[router.class.NAME]`.", alias="class"
+        {}, "New classes, and changes to built-in ones: `[router.class.NAME]`.", alias="class"
     )
 
 
 class CostTable(Section):
-    """Money per million tokens, in whatever currency all tiers share."""
+    """Price per million tokens, in one currency for all tiers."""
 
-    input: Price | None = setting(None, "Required. For a million tokens of prompts.")
-    output: Price | None = setting(None, "Required. For a million tokens of answers.")
+    input: Price | None = setting(None, "Required. Price of a million prompt tokens.")
+    output: Price | None = setting(None, "Required. Price of a million answer tokens.")
 
 
 class TierTable(Section):
-    """One way to have a task done: a serve of this file, or somebody else's cloud."""
+    """What routing may choose: a serve of this file, or a cloud model."""
 
-    name: Name | None = setting(None, "Required. The logical name; it may be the serve's own.")
-    serve: Name | None = setting(None, "The serve that answers. Left out: a cloud does, at `base_url`.")
-    base_url: BaseUrl | None = setting(None, 'Where the cloud answers: `"https://api.example.com/v1"`.')
+    name: Name | None = setting(None, "Required. The name of the tier. It may be the name of its serve.")
+    serve: Name | None = setting(None, "The serve that answers. Left out: the cloud at `base_url` answers.")
+    base_url: BaseUrl | None = setting(None, 'Address of the cloud: `"https://api.example.com/v1"`.')
     dialect: CloudDialectWord | None = setting(
-        None, "What the cloud speaks: `chat`, `messages` or `responses`. Default: `chat`."
+        None, "Dialect of the cloud: `chat`, `messages` or `responses`. Default: `chat`."
     )
     cloud: bool | None = setting(
         None,
-        "Whether somebody else runs what answers at `base_url`: it is trusted unmeasured, and used only where clouds "
+        "Whether `base_url` is a cloud, which is trusted without being measured, and used only where clouds "
         "are allowed. Default: true, but false on this machine and in private networks.",
     )
-    key: Text | None = setting(None, "The key that the cloud wants: `env:NAME` or `file:PATH`.")
-    model: ServedName | None = setting(None, "Required for a cloud. What it calls the model.")
-    max_active: Concurrency | None = setting(None, "Requests in flight at a cloud at most. Default: 64.")
+    key: Text | None = setting(None, "The key for the cloud: `env:NAME` or `file:PATH`.")
+    model: ServedName | None = setting(None, "Required for a cloud. Its name of the model.")
+    max_active: Concurrency | None = setting(None, "Most requests in flight at the cloud. Default: 64.")
     cost: CostTable | None = setting(
-        None, "What it costs: `{ input = 3.0, output = 15.0 }`. Required for a cloud; a local one is free if left out."
+        None, "What it costs: `{ input = 3.0, output = 15.0 }`. Required for a cloud. Default for a local tier: free."
     )
     verify: VerifyWord | None = setting(
         None,
-        "What is checked of an answer before the client gets it: `off`, `observe`, `hold-tools` or `hold-all`. "
+        "How answers are verified before the client gets them: `off`, `observe`, `hold-tools` or `hold-all`. "
         "Default: `hold-tools`; for a cloud `off`.",
     )
-    verify_class: dict[str, VerifyWord] = setting({}, 'Where a class wants it otherwise: `{ planning = "hold-all" }`.')
-    classes: list[Text] = setting(["*"], 'The classes that it may serve at all; `"*"` is all of them.')
+    verify_class: dict[str, VerifyWord] = setting(
+        {}, 'Another `verify` for single classes: `{ planning = "hold-all" }`.'
+    )
+    classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all.')
     first_byte_timeout: Duration | None = setting(
         None,
-        "How long it may take for the first byte of an answer while another tier is there. `0s`: for ever. Default: "
-        "five times as long as usual, at least 30 s, and what the prompt takes.",
+        "How long the first byte of an answer may take if another tier could answer. `0s`: no limit. Default: "
+        "five times the usual time, at least 30 s, plus time for the prompt.",
     )
 
 

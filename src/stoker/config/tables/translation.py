@@ -19,45 +19,56 @@ from stoker.domain.serve import Translation
 
 
 class TranslationTable(Section):
-    """How requests in other dialects are written for a serve. What is left out is as usual for its engine."""
+    """How requests in other dialects are translated for a serve. Defaults depend on its engine."""
 
-    strict: bool = setting(False, "A request of which something would be lost is refused instead (400 `would_lose`).")
+    strict: bool = setting(
+        False, "Whether to refuse a request if translation would lose a part of it (400 `would_lose`)."
+    )
     always: list[DialectWord] | None = setting(
         None,
-        "Dialects that it speaks, but badly: requests in them are translated to another one all the same. Default: "
+        "Dialects that it speaks badly, so that requests in them are translated nevertheless. Default: "
         "llama.cpp `responses`, else none.",
     )
     cloud: bool | None = setting(
         None,
-        "Somebody else runs it: no settings of local engines, thinking only as its vendor signed it. Default: an "
-        "external serve on https whose host is no private address.",
+        "Whether somebody else runs it: it gets no settings of local engines, and only thinking that its vendor "
+        "signed. Default: an "
+        "external serve on https whose host is not a private address.",
     )
     system_turns: SystemTurnsWord | None = setting(
         None,
-        "System turns in mid-conversation: `keep` them as turns where the template has such, or `append` them to the "
+        "System turns in mid-conversation: `keep` them as turns if the template can, or `append` them to the "
         "user's text. Default: llama.cpp's template is asked; else `append`, cloud `keep`.",
     )
     tool_images: bool | None = setting(None, "Whether a chat tool message may hold images. Default: llama.cpp true.")
     image_urls: bool | None = setting(
-        None, "Whether it may be given the address of an image, which it then fetches itself. Default: cloud true."
+        None, "Whether it gets the URLs of images and fetches them itself. Default: cloud true."
     )
-    error_prefix: str | None = setting(None, "What the text of a failed tool begins with. Default: `[tool error] `.")
+    error_prefix: str | None = setting(None, "Prefix of the text of a failed tool call. Default: `[tool error] `.")
     thinking_switch: SwitchWord | None = setting(
         None, "How thinking is switched: `template` (chat_template_kwargs), `effort` (reasoning_effort), `none`."
     )
     thinking_field: ThinkingWord | None = setting(
-        None, "Where past thinking goes: `reasoning_content`, `reasoning`, or `none`. Default: the first; cloud: none."
+        None,
+        "The field for past thinking: `reasoning_content`, `reasoning`, or `none`. Default: the first; cloud: none.",
     )
     prefill: PrefillWord | None = setting(
-        None, "A begun answer: sent as it is (`native`), with vLLM's flags (`continue`), or not at all (`refuse`)."
+        None,
+        "The beginning of an answer that the request gives: sent unchanged (`native`), with vLLM's flags "
+        "(`continue`), or refused (`refuse`).",
     )
-    tool_ids: ToolIdsWord | None = setting(None, "`any`, or `short`: nine letters and digits, as Mistral wants them.")
+    tool_ids: ToolIdsWord | None = setting(
+        None, "Ids of tool calls: `any`, or `short` (nine letters and digits, as Mistral needs)."
+    )
     custom_tools: bool | None = setting(None, "Whether it takes tools without a schema. Default: cloud true.")
     output_limit: Count | None = setting(
-        None, "Messages: the limit for a client that gives none, since Anthropic wants one. Default: 4096, cloud 32000."
+        None,
+        "Messages: `max_tokens` for a request without one, since Anthropic requires it. Default: 4096, cloud 32000.",
     )
     limit_field: LimitWord | None = setting(
-        None, "Chat: `max_tokens`, or `max_completion_tokens` as OpenAI's own models want it (the default for cloud)."
+        None,
+        "Chat: the field for the output limit, `max_tokens`, or `max_completion_tokens` for OpenAI's newer models "
+        "(default for cloud).",
     )
 
 

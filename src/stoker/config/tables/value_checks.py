@@ -56,9 +56,9 @@ def one_of(words: Iterable[str], not_yet: Mapping[str, str] | None = None) -> Ca
     def check(value: object) -> str:
         word = text_of(value)
         if not_yet and word in not_yet:
-            raise ValueError(f"'{word}' is not in this version: {not_yet[word]}")
+            raise ValueError(f"'{word}' is not supported in this version: {not_yet[word]}")
         if word not in words:
-            raise ValueError(f"{word[:40]!r} is not accepted; it is {listed(words)}{did_you_mean(word, words)}")
+            raise ValueError(f"{word[:40]!r} is not accepted; use {listed(words)}{did_you_mean(word, words)}")
         return word
 
     return check
@@ -67,37 +67,40 @@ def one_of(words: Iterable[str], not_yet: Mapping[str, str] | None = None) -> Ca
 def plain(value: object) -> str:
     text = text_of(value)
     if not text:
-        raise ValueError("is empty; give a value or leave the key out")
+        raise ValueError("is empty; give a value, or leave the key out")
     if not text.isprintable():
-        raise ValueError("holds a line break or another control character")
+        raise ValueError("contains a line break or another control character")
     return text
 
 
 def argument(value: object) -> str:
     text = text_of(value)
     if "\0" in text:
-        raise ValueError("holds a NUL character, which no process can be given")
+        raise ValueError("contains a NUL character, which cannot be passed to a process")
     return text
 
 
 def variable(value: object) -> str:
     text = argument(value)
     if text.startswith(("env:", "file:")):
-        raise ValueError("`env:` and `file:` are not in this version for `env`; a serve's own key goes into `key`")
+        raise ValueError("`env:` and `file:` are not supported in `env`; put the serve's key into `key`")
     return text
 
 
 def variable_name(value: object) -> str:
     text = plain(value)
     if "=" in text:
-        raise ValueError("is no name for an environment variable: it holds '='")
+        raise ValueError("is not a name for an environment variable: it contains '='")
     return text
 
 
 def name(value: object) -> str:
     text = text_of(value)
     if not _NAME.fullmatch(text):
-        raise ValueError("is no name: letters, digits, '.', '_' and '-', the first one of the former two, at most 64")
+        raise ValueError(
+            "is not a valid name: use letters, digits, '.', '_' and '-', start with a letter or digit, at most 64 "
+            "characters"
+        )
     return text
 
 
@@ -110,7 +113,7 @@ def alias_target(value: object) -> str:
 def served_name(value: object) -> str:
     text = text_of(value)
     if not _SERVED_NAME.fullmatch(text):
-        raise ValueError("is no model name: 1 to 200 characters without blanks")
+        raise ValueError("is not a valid model name: use 1 to 200 characters without spaces")
     return text
 
 
@@ -118,7 +121,7 @@ def status(value: object) -> str:
     text = text_of(value)
     if not _STATUS.fullmatch(text):
         accepted = "production, baseline, research, experiment, rejected-WHY or blocked-WHY"
-        raise ValueError(f"{text[:40]!r} is not accepted; it is {accepted}{did_you_mean(text, _STATUS_WORDS)}")
+        raise ValueError(f"{text[:40]!r} is not accepted; use {accepted}{did_you_mean(text, _STATUS_WORDS)}")
     return text
 
 
@@ -133,17 +136,17 @@ def split_status(text: str) -> tuple[str, str]:
 def path_prefix(value: object) -> str:
     text = text_of(value).rstrip("/")
     if not _PREFIX.fullmatch(text):
-        raise ValueError('is no path prefix; write one like "/llm": letters, digits and . _ ~ - between slashes')
+        raise ValueError('is not a path prefix; write one like "/llm": letters, digits and . _ ~ - between slashes')
     first = text.split("/")[1]
     if first in _OWN_PATHS:
-        raise ValueError(f"/{first} is a path of Stoker itself; choose another prefix")
+        raise ValueError(f"/{first} is one of Stoker's own paths; choose another prefix")
     return text
 
 
 def slash_path(value: object) -> str:
     text = plain(value)
     if not text.startswith("/") or " " in text:
-        raise ValueError('is no path; write one like "/health"')
+        raise ValueError('is not a path; write one like "/health"')
     return text
 
 
@@ -156,9 +159,9 @@ def url(value: object) -> str:
     except ValueError:
         valid = False
     if not valid:
-        raise ValueError(f"is no http or https address; {form}")
+        raise ValueError(f"is not an http or https address; {form}")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("holds a user or password; put the key into `key` as env:NAME or file:PATH")
+        raise ValueError("contains a user name or a password; put the key into `key` as env:NAME or file:PATH")
     if parts.query or parts.fragment:
         raise ValueError(f"must not have a '?' or '#' part; {form}")
     return text.rstrip("/")
@@ -167,7 +170,7 @@ def url(value: object) -> str:
 def origin(value: object) -> str:
     text = url(value)
     if urlsplit(text).path or text != value:
-        raise ValueError('is no origin; write scheme, host and port only, like "https://chat.example.com"')
+        raise ValueError('is not an origin; write scheme, host and port only, like "https://chat.example.com"')
     return text
 
 
@@ -175,7 +178,9 @@ def host_pattern(value: object) -> str:
     """A host name in lower case, or `*.` and one."""
     text = plain(value).lower()
     if not _HOST_PATTERN.fullmatch(text):
-        raise ValueError('is no host name; write one like "img.example.com", or "*.example.com" for all below it')
+        raise ValueError(
+            'is not a host name; write one like "img.example.com", or "*.example.com" for all its subdomains'
+        )
     return text
 
 
@@ -188,7 +193,7 @@ def command(value: object) -> list[str]:
     elif isinstance(value, list) and all(isinstance(word, str) for word in value):
         words = value
     else:
-        raise ValueError("must be one text or a list of texts")
+        raise ValueError("must be text, or a list of texts")
     if not words or not words[0]:
         raise ValueError("is empty; the first word is the program")
     return [argument(word) for word in words]
@@ -199,7 +204,7 @@ def devices(value: object) -> list[str]:
         raise ValueError(f"must be a list like [0, 1], not {kind(value)}")
     for item in value:
         if isinstance(item, bool) or not isinstance(item, int | str) or not _NAME.fullmatch(str(item)):
-            raise ValueError("holds something that is no device number or id")
+            raise ValueError("contains something that is not a device number or id")
     names = [str(item) for item in value]
     if len(set(names)) < len(names):
         raise ValueError("names a device twice")
@@ -253,7 +258,7 @@ def size_or(word: str) -> Callable[[object], int | None]:
 def sha256(value: object) -> str:
     text = text_of(value)
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text, re.ASCII):
-        raise ValueError("is no SHA-256 digest: 64 hexadecimal digits, as `sha256sum FILE` prints them")
+        raise ValueError("is not a SHA-256 digest: give 64 hexadecimal digits, as `sha256sum FILE` prints them")
     return text.lower()
 
 
@@ -262,7 +267,7 @@ def source(value: object) -> str:
     scheme, colon, _ = text.partition(":")
     if colon and scheme not in ("http", "https", "rsync", "s3", "hf"):
         known = "a path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO"
-        raise ValueError(f"is no place that weights can be fetched from: write {known}")
+        raise ValueError(f"is not a source that weights can be fetched from: write {known}")
     return text
 
 
@@ -270,5 +275,5 @@ def rendezvous(value: object) -> str:
     text = plain(value)
     host, _, port = text.rpartition(":")
     if not host or " " in text or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ValueError('is no rendezvous address; write one like "10.0.0.7:29500"')
+        raise ValueError('is not a rendezvous address; write one like "10.0.0.7:29500"')
     return text
