@@ -38,9 +38,10 @@ from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServePhase, ServeState
+from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
