@@ -74,7 +74,7 @@ def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, 
         "slots": "warn",
     }
     assert all(f.fix and f.next for f in wrong.values())
-    assert "no GGUF file" in wrong["weights of fast"].detail
+    assert "not a GGUF file" in wrong["weights of fast"].detail
     assert run(["doctor"]) == 1
     out = capsys.readouterr().out
     assert f"next: chmod 700 {plain.parent / 'state'}" in out

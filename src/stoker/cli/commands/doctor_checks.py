@@ -222,7 +222,7 @@ def weights(serve: Serve) -> DoctorFinding:
         return DoctorFinding(part, DoctorHealth.FAIL, f"{path} {what}", "name a readable GGUF file", f"ls -l {path}")
     if not discover.has_magic(path):
         return DoctorFinding(
-            part, DoctorHealth.FAIL, f"{path} is no GGUF file (it does not begin with GGUF)",
+            part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
             "download it again; a pointer file or an error page is a usual cause", f"head -c 100 {path}",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
