@@ -27,7 +27,8 @@ from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.fleet.swapping.residency import Residency
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.state import ServePhase, ServeState, SlotState
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState, SlotState
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import Requester, TierRouter
 

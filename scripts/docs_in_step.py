@@ -34,6 +34,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+MODULE = re.compile(r"`(?:src/stoker/)?([a-z_]+/[\w/]+\.py)`")
 LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.pythonhosted")
 
 
@@ -69,6 +70,10 @@ def check(page: Path) -> list[str]:
             problems.append(f"{name}: names {path}, which is not there")
         elif test and f"def {test}" not in file.read_text() and f"class {test}" not in file.read_text():
             problems.append(f"{name}: names {path}::{test}, which is not in it")
+    rooms = {path.name for path in (ROOT / "src/stoker").iterdir()}
+    for module in MODULE.findall(text):
+        if "NAME" not in module and module.split("/")[0] in rooms and not (ROOT / "src/stoker" / module).exists():
+            problems.append(f"{name}: names {module}, which is not there")
     problems += [f"{name}: names {found}" for found in LEAVES.findall(text)]
     return problems
 

@@ -13,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import typer.main
+
+from stoker.cli.main import app
 from stoker.config.effective import schema
 from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
-BLOCK = re.compile(r"(<!-- generated: (\w+)(?: (\w+))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w ]+))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
 LARGE = 2**31
 WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
 
@@ -77,6 +80,30 @@ def default_of(node: dict[str, Any]) -> str:
     return "\N{EN DASH}" if default is None else "empty" if default == {} else f"`{json.dumps(default)}`"
 
 
+SHARED = {"--config", "--state", "--json", "--dry-run", "--help"}
+"""Options that many commands have: described once, at the top of the page."""
+
+
+def options_of(words: str) -> str:
+    """Arguments and options of one command, but for those that many commands share."""
+    command: Any = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word]
+    rows = []
+    for parameter in command.params:
+        if SHARED.isdisjoint(parameter.opts):
+            rows.append(f"| {spelling_of(parameter)} | {(parameter.help or '').replace('|', chr(92) + '|')} |")
+    return "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else "Only the shared options."
+
+
+def spelling_of(parameter: Any) -> str:
+    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
+    value = parameter.metavar or ("TEXT" if parameter.bare_type is str else "N")
+    if not names:
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)
+
+
 def gates(_: str) -> str:
     rows = ["| check | proves | cannot see |", "|---|---|---|"]
     return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in CHECKS)])
@@ -85,6 +112,7 @@ def gates(_: str) -> str:
 TABLES: dict[str, Callable[[str], str]] = {
     "config": keys_of,
     "gates": gates,
+    "options": options_of,
     "script": lambda _: script.table(),
     "quirks": lambda _: quirks.table(),
 }

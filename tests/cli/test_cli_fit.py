@@ -133,4 +133,4 @@ def test_what_has_to_be_typed_instead_is_said(words: list[str], said: str, capsy
 def test_a_file_that_is_no_model_fails_with_a_sentence(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "page.gguf").write_bytes(b"<html>")
     assert run(["fit", str(tmp_path / "page.gguf")]) == 1
-    assert "is no GGUF file" in capsys.readouterr().err
+    assert "is not a GGUF file" in capsys.readouterr().err

@@ -35,7 +35,8 @@ from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.routing.dispatch import Collaborators, Dispatcher
+from stoker.routing.collaborators import Collaborators
+from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet

@@ -19,7 +19,7 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
 from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict, Verify
-from stoker.request.lease.state import ServePhase
+from stoker.request.lease.phases import ServePhase
 from stoker.routing.classes import Classify
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter

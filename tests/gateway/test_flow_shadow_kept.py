@@ -25,7 +25,7 @@ async def test_the_days_money_ends_the_grading_until_the_next_day(stage: Stage) 
         await it.grade("pass")
         await it.graded()
         it.shadow._counts.ungraded.clear()
-        it.shadow.spent = it.shadow.spent.plus(0.25, it.at)
+        it.shadow.spent = it.shadow.spent.add(0.25, it.at)
         await served(stage)
         await it.dropped("cost_cap")
         it.at += DAY

@@ -24,7 +24,8 @@ from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.classifier import classifier
-from stoker.routing.dispatch import Collaborators, Dispatcher
+from stoker.routing.collaborators import Collaborators
+from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
 from stoker.store.profile import unconfigured_rows
 from stoker.store.routed import RoutedCounts

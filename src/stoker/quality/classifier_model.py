@@ -179,7 +179,7 @@ class ClassifierModel:
         """Why the running model is not the measured one, or not known to be; empty: it is."""
         serve = router.serve(settings.serve)
         if serve is None:
-            return "it is not configured any more"
+            return "it is no longer configured"
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
             last = router.evidence.fingerprints.get(serve.name)

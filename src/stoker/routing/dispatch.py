@@ -10,24 +10,21 @@ out, only a wrong tool call is asked for once more. The cost of answers that no 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from stoker.domain.decision import Attempt, Candidate, Decision, Routed
+from stoker.domain.decision import Attempt, Candidate, Routed
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
 from stoker.domain.routing import HEADER, UNKNOWN
 from stoker.domain.serve import Serve
-from stoker.domain.task import BYTES_PER_TOKEN, Outline, Task
+from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import HOLDING, Verify
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
-from stoker.exchange.first_byte import FirstByteTimer, IsWorking, never_working
+from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.formatter import UpstreamRequest
-from stoker.exchange.recorder import AnswerRecorder
 from stoker.request.accept.access_control import Caller
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.frames import recorded_code
@@ -37,47 +34,9 @@ from stoker.request.decide.explore import with_exploration
 from stoker.request.decide.failover import rule_for
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
+from stoker.routing.collaborators import Collaborators
+from stoker.routing.record import record, record_attempt
 from stoker.routing.router import Requester, TierRouter
-
-
-class Grader(Protocol):
-    """Draws requests whose answers are graded. Neither method waits or raises."""
-
-    def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
-        """What records the answer; None: this request is not graded. `size`: bytes of its body."""
-
-    def offer(self, recorder: AnswerRecorder, tier: str, task_class: str, request_id: str) -> None:
-        """The request was answered by this tier."""
-
-
-class SecondOpinion(Protocol):
-    """Another classifier, asked if the built-in one is not sure."""
-
-    def wants(self, task: Task) -> bool:
-        """Whether it should be asked about this task."""
-
-    async def settle(self, task: Task, outline: Outline, may_use_cloud: bool) -> Task:
-        """The task as both decide it, within its time limit. Raises nothing but CancelledError."""
-
-
-class PlanObserver(Protocol):
-    """Predicts from plans which models will be wanted."""
-
-    def on_plan(self, plan: RoutePlan) -> None:
-        """A request was planned. Neither waits nor raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class Collaborators:
-    """What a dispatcher works with, as configured. None: this configuration has no such part."""
-
-    grader: Grader | None = None
-    second_opinion: SecondOpinion | None = None
-    observer: PlanObserver | None = None
-    is_working: IsWorking = never_working
-    max_silence: float = 0.0
-    """Seconds of silence that a working engine may have (`front_door.stall_timeout`); 0: no limit."""
-    chance: Callable[[], float] = random.Random().random
 
 
 class RoutedRequest(NamedTuple):
@@ -294,28 +253,6 @@ class Dispatcher:
 def may_escalate(error: StokerError) -> bool:
     """Whether the next tier may be tried after this error; `request.decide.failover` has the table."""
     return rule_for(error).moves_on
-
-
-def record(plan: RoutePlan) -> Routed:
-    """The plan for the decision record; it holds nothing of the prompt."""
-    chosen = [f"{step.tier.name}: {step.verdict.value}, {step.why}" for step in plan.steps]
-    left = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.dropped]
-    return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
-
-
-def record_attempt(step: RouteStep, attempt: Attempt, routed: Routed, decision: Decision) -> None:
-    """An attempt is over: record its tokens and cost. Its outcome is `left` if nothing else is known of it."""
-    attempt.outcome = attempt.outcome or "left"
-    attempt.input_tokens = _sum(attempt.input_tokens, decision.input_tokens)
-    attempt.output_tokens = _sum(attempt.output_tokens, decision.output_tokens)
-    if attempt.input_tokens is not None and attempt.output_tokens is not None:
-        attempt.cost = step.tier.cost.of(attempt.input_tokens, attempt.output_tokens)
-    if attempt.outcome == "served":
-        routed.tier, routed.verdict, routed.verify = step.tier.name, step.verdict.value, step.verify.value
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one + (other or 0)
 
 
 def _has_begun(call: Call) -> bool:

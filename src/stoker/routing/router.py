@@ -86,7 +86,7 @@ class TierRouter:
         return self._tiers.get(name)
 
     def serve_of(self, tier: Tier) -> Serve | None:
-        """None: it is not configured any more."""
+        """None: it is no longer configured."""
         return self._serves.get(tier.serve)
 
     def serve(self, name: str) -> Serve | None:

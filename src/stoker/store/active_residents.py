@@ -35,7 +35,7 @@ class ActiveResidents:
         except msgspec.DecodeError:
             aside = self._path.with_name(f"{self._path.name}.unreadable")
             self._path.replace(aside)
-            log.warning("%s is not valid: moved to %s, and nothing is resumed", self._path, aside)
+            log.warning("%s is not a valid list: moved to %s, and nothing is resumed", self._path, aside)
             return {}
 
     def write(self, slot: str, serve: str | None) -> None:

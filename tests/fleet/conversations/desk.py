@@ -124,7 +124,7 @@ class Desk:
         assert answer.status == 200, answer.body
         found = answer.json()
         usage = found["usage"]
-        stay.end(usage.get("total_tokens", 0) or usage["input_tokens"] + usage["output_tokens"])
+        stay.release(usage.get("total_tokens", 0) or usage["input_tokens"] + usage["output_tokens"])
         return {"read": read(usage), "restored": stay.restored, "sequence": stay.sequence}
 
     @property

@@ -183,7 +183,7 @@ def test_a_directory_that_cannot_be_made_is_said_in_the_log(play: Play, caplog: 
     async def story(bench: Bench) -> None:
         bench.root.write_text("in the way")
         assert bench.keeper.directory(SERVE) is None
-        assert "serve fast are not kept" in caplog.text
+        assert "serve fast are not saved" in caplog.text
 
     play(story)
 
@@ -310,7 +310,7 @@ def test_an_unanswered_erase_costs_the_sequence(play: Play, monkeypatch: pytest.
             assert failure.value.code == "unreachable"
             assert bob.sequence is None
             bob.release(None)
-        with pytest.raises(UpstreamError, match="unanswered"):
+        with pytest.raises(UpstreamError, match="does not answer"):
             await bench.stay("bob")
         assert bench.engine.asked == ["erase 0", "erase 1"]
 
@@ -324,7 +324,7 @@ def test_an_engine_that_cannot_erase_keeps_no_conversations(play: Play, caplog: 
         with pytest.raises(UpstreamError):
             await bench.stay()
         assert bench.begin() is None, "the next try goes without"
-        assert "serve fast are not kept" in caplog.text
+        assert "serve fast are not saved" in caplog.text
 
     play(story)
 
@@ -547,7 +547,7 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
         bench.started()
         stay = bench.begin()
         assert isinstance(stay, SequenceUse)
-        stay.end(None)
+        stay.release(None)
         run = bench.keeper._runs["fast"]
         assert isinstance(run, EngineRun)
         assert run.sequences.on_stop() == []

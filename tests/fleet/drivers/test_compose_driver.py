@@ -457,7 +457,7 @@ def test_what_only_docker_knows_of_an_end_is_written_to_the_log_too(tell: Callab
             await bench.exited.wait()
         await unit.end(0.0)
         log = (bench.directory / "logs" / "a.log").read_text().splitlines()
-        assert log[1:] == ["said this", "--- stoker: Docker says of its end: out of memory"]
+        assert log[1:] == ["said this", "--- stoker: Docker reports of its end: out of memory"]
         assert await bench.driver.recent_output(launched.record) == ""
 
     tell(story)

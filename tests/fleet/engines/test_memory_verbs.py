@@ -101,7 +101,7 @@ def test_no_answer_is_a_failure_too() -> None:
 def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
         for verb in (sleep_api.sleep, sleep_api.wake):
-            with pytest.raises(VerbFailed, match=f"engine {engine} has no verb"):
+            with pytest.raises(VerbFailed, match=f"engine {engine} cannot (sleep|wake)"):
                 await verb(address, engine, level)
 
     assert told(Script(), story) == []

@@ -130,8 +130,8 @@ def test_a_share_above_what_is_free_is_refused_with_one_that_is_not(tmp_path: Pa
     assert check.examine(serve, [gpu(24)], MAIN).problems == ()
     [problem] = check.examine(serve, [gpu(24, free=12)], MAIN).problems
     assert problem == (
-        "`memory_fraction = 0.9` asks for 21.6 GiB of L4 and 12.0 GiB are free: set it to 0.50 or less, or end who "
-        "holds the rest"
+        "`memory_fraction = 0.9` asks for 21.6 GiB of L4 and 12.0 GiB are free: set it to 0.50 or less, or "
+        "free the rest"
     )
     credit = check.credited([gpu(24, free=12)], {5: {"GPU-a": 11 * GIB}, 6: {"GPU-a": 1}}, {5})
     assert check.examine(serve, credit, MAIN).problems == (), "a resident's own memory is credit"

@@ -12,7 +12,7 @@ from stoker.domain.serve import Driver, Serve, Translation
 from stoker.fleet.monitoring import external_serves as outside
 from stoker.fleet.monitoring.external_serves import ExternalServeFinder
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.state import ServePhase
+from stoker.request.lease.phases import ServePhase
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet
 

@@ -395,7 +395,7 @@ def test_a_size_that_cannot_be_had_is_a_source_that_cannot_be_reached(vault: Vau
 def test_a_tool_that_ends_well_and_brings_nothing_is_a_failure(vault: Vault) -> None:
     vault.tool("hf", "")
     failed = refusal(vault, vault.serve(source="hf:org/repo/m.gguf"))
-    assert "hf ended well and brought nothing" in failed.message
+    assert "hf succeeded but fetched nothing" in failed.message
 
 
 def test_a_tool_that_meets_a_full_disk_is_told_from_an_unreachable_source(vault: Vault) -> None:

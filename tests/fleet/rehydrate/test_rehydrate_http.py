@@ -110,7 +110,7 @@ def test_a_body_in_chunks_has_an_end_that_can_be_told(vault: Vault, web: Web) ->
 
 def test_a_body_without_any_length_is_taken_only_if_its_hash_will_be_compared(vault: Vault, web: Web) -> None:
     web.manners.says_length = False
-    assert "tells no length" in refusal(vault, web)
+    assert "sends no length" in refusal(vault, web)
     assert fetch(vault, web, is_proved=True)[0] == sha256(CONTENT)
 
 

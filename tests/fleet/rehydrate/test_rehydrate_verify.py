@@ -187,9 +187,7 @@ def test_nothing_stands_in_the_way_where_nothing_is_missing_or_nothing_is_to_be_
 
 
 def test_a_source_that_is_none_and_a_tool_that_is_missing_are_known_beforehand(vault: Vault) -> None:
-    assert (
-        "serve 'a': `source` 'nonsense' is nothing that is known" in problems(vault, vault.serve(source="nonsense"))[0]
-    )
+    assert "serve 'a': `source` 'nonsense' is not supported" in problems(vault, vault.serve(source="nonsense"))[0]
     for source, advice in (
         ("hf:org/repo", "pip install huggingface_hub"),
         ("s3://bucket/k", "pip install awscli"),

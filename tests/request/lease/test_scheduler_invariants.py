@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServePhase
 from stoker.request.lease.timing import timing
 
 NAMES = st.sampled_from("abcd")

@@ -101,7 +101,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is is measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
         try:
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
@@ -310,11 +310,12 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
 def _suites(judging: GateMeasurement, json: bool) -> Run:
     """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
     from stoker.cli.evaluate import whole_suites
+    from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
     from stoker.measure.suites.whole_suites import graded_in
 
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier_runs(judging.running)
+    earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
     return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier), json)

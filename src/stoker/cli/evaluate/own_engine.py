@@ -26,14 +26,13 @@ from stoker.http import client
 from stoker.measure.artifacts import fingerprint
 from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
+from stoker.measure.trials.sweep import VariantFailure
 from stoker.quality.identify import ask, packages
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
 """Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
 _TAIL = 300
-TIMED_OUT = "start_timeout"
-"""The kind of a start that took too long."""
 
 
 class OwnEngine:
@@ -101,7 +100,7 @@ class OwnEngine:
             except client.NoResponse:
                 pass
             await asyncio.sleep(LOOK)
-        raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)
+        raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", VariantFailure.START_TIMEOUT)
 
     def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:
         """Its last words, and what kind of failure they tell of."""

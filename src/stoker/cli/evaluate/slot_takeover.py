@@ -82,10 +82,17 @@ def _give_back(installation: Installation, found: SlotTenants) -> None:
             again = command_for("serves undrain", name, installation)
             terminal.note(f"stoker: {error.message}; let requests in again: {again}")
     for name in found.residents:
-        try:
-            with installation.control() as control:
-                control.switch(name)
-            terminal.note(f"{name} is back")
-        except (NotRunning, RequestRefused, UnreadableAnswer) as error:
-            again = command_for("serves up", name, installation)
-            terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")
+        load_again(installation, name)
+
+
+def load_again(installation: Installation, name: str) -> None:
+    """Never raises for what a running Stoker answers: a failure is printed with the command."""
+    from stoker.cli.evaluate.running_serve import command_for
+
+    try:
+        with installation.control() as control:
+            control.switch(name)
+        terminal.note(f"{name} is back")
+    except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+        again = command_for("serves up", name, installation)
+        terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")

@@ -89,7 +89,7 @@ class ConversationKeeper:
         try:
             return f"{self._store.folder(serve.name)}/"
         except OSError as error:
-            self._log.error("conversations of serve %s are not kept: %s", serve.name, error.strerror)
+            self._log.error("conversations of serve %s are not saved: %s", serve.name, error.strerror)
             return None
 
     def started(self, serve: Serve, address: Target, facts: Mapping[str, Any], is_fresh: bool) -> None:
@@ -99,7 +99,7 @@ class ConversationKeeper:
         if not saves_conversations(serve):
             return
         if not isinstance(count, int) or count < 1:  # numbers beyond the last one mean any sequence to llama.cpp
-            self._log.error("conversations of serve %s are not kept: it does not say how many it holds", serve.name)
+            self._log.error("conversations of serve %s are not saved: it does not report how many it holds", serve.name)
             return
         launch = self._signer.digest("conversations", fingerprint(serve, self._signer), _build(facts), _weights(serve))
         self._runs[serve.name] = EngineRun(serve, address, launch, Sequences(count, is_fresh))
@@ -184,7 +184,7 @@ class ConversationKeeper:
             raise no_room_made(run.serve, str(failure)) from None
         except SlotRefused as failure:
             if self._runs.get(run.serve.name) is run:
-                self._log.error("conversations of serve %s are not kept: %s", run.serve.name, failure)
+                self._log.error("conversations of serve %s are not saved: %s", run.serve.name, failure)
                 self.stopped(run.serve.name)
             raise no_room_made(run.serve, str(failure)) from None
         run.sequences.on_ready(place)
@@ -209,7 +209,7 @@ class ConversationKeeper:
             tokens = await slot_api.restore(run.address, number, saved.name, VERB_LIMIT)
         except SlotRefused as failure:
             self._not_restored += 1
-            self._log.warning("a saved conversation of serve %s is of no use: %s", name, failure)
+            self._log.warning("a saved conversation of serve %s cannot be used: %s", name, failure)
             self._store.remove(saved)
             await slot_api.erase(run.address, number, VERB_LIMIT)
             return None
@@ -227,7 +227,7 @@ class ConversationKeeper:
             left = until - self._clock.now()
             if not pace.fits(save.tokens, left):
                 self._not_saved += 1
-                self._log.info("a conversation of serve %s is not saved: there is no time for it", name)
+                self._log.info("a conversation of serve %s is not saved: not enough time", name)
                 continue
             # In the store, too, the most recent one is to be the last to go.
             await self._save(run, save, left, wall - rank / 1000, pace)
@@ -297,7 +297,7 @@ class ConversationKeeper:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, UpstreamError):
-            self._log.error("keeping conversations failed inside Stoker", exc_info=error)
+            self._log.error("saving conversations failed inside Stoker", exc_info=error)
 
 
 def _build(facts: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ class EngineRun:
         while True:
             if self.sequences.is_lost:
                 self.end()
-                raise no_room_made(self.serve, "it leaves what it is asked unanswered")
+                raise no_room_made(self.serve, "it does not answer")
             if (is_first or not self.waiting) and (
                 place := self.sequences.on_request(key, conversation, size)
             ) is not None:

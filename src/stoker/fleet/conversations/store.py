@@ -127,7 +127,7 @@ class ConversationStore:
         try:
             found = draft.stat().st_size
             if found != size or not size:
-                raise OSError(None, f"the engine wrote {found} bytes and says {size}")
+                raise OSError(None, f"the engine wrote {found} bytes and reported {size}")
             if size > self._budget:
                 raise OSError(None, f"{size} bytes are more than the budget of {self._budget}")
             saved = SavedConversation(serve, conversation, tokens, self._digest(draft, serve, conversation), size, used)
@@ -135,7 +135,7 @@ class ConversationStore:
             with self._lock:
                 earlier = self._index.get((serve, conversation))
                 if earlier is not None and earlier.used > used:
-                    raise OSError(None, "a later save of it was done first")
+                    raise OSError(None, "a later save finished first")
                 os.chmod(draft, 0o600)
                 os.utime(draft, (used, used))
                 draft.rename(path)
@@ -288,7 +288,7 @@ def _make_private(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise OSError(None, f"{path} is no directory of user {os.geteuid()}: move it away")
+        raise OSError(None, f"{path} is not a directory of user {os.geteuid()}: move it away")
     if found.st_mode & 0o077:
         path.chmod(0o700)
 

@@ -165,7 +165,7 @@ class ContainerDriver:
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
         if seen.why and seen.action is ContainerAction.LEAVE:
             self._log.warning(
-                "serve %s: container %s runs already, and %s; to make it anew: stoker serves down %s, then up",
+                "serve %s: container %s runs already, and %s; to make it again: stoker serves down %s, then up",
                 serve.name, container.name, seen.why, serve.name,
             )  # fmt: skip
         if warning := restarts_by_itself(container):

@@ -84,7 +84,7 @@ def ownership_problem(container: Container, made: ContainerRecord | None, words:
         return "was not made by Compose"
     if verb_of(words) in ("run", "create"):  # 3
         return "" if container.image in words else f"is made from the image {container.image}, which `up` does not name"
-    return "was made by somebody else"  # 4
+    return "was not made by Stoker"  # 4
 
 
 def hash_command(words: Sequence[str], service: str) -> list[str]:

@@ -47,8 +47,8 @@ class Conflicts:
             else:
                 await self._end_unit(entry.removeprefix(_UNIT))
             if await self._is_present(entry):
-                raise StartFailed(f"`{entry}` conflicts and runs on: {_by_hand(entry)}", code="conflict")
-            done.append(f"`{entry}` was stopped and does not come back by itself; to undo: {undo}")
+                raise StartFailed(f"`{entry}` conflicts and still runs: {_by_hand(entry)}", code="conflict")
+            done.append(f"`{entry}` was stopped and does not start again by itself; to undo: {undo}")
         return done
 
     async def _is_present(self, entry: str) -> bool:

@@ -150,7 +150,7 @@ class ContainerUnit:
         """After its last words; why it ended is added where only Docker knows."""
         await asyncio.wait([self._listening], timeout=CODE_LIMIT)
         if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
-            self._write(f"--- stoker: Docker says of its end: {why}\n".encode())
+            self._write(f"--- stoker: Docker reports of its end: {why}\n".encode())
         self._tell(exit_code(found) if found is not None else None)
 
     async def _listen(self, since: float) -> None:
@@ -241,7 +241,7 @@ class ContainerUnit:
             return True
         except PermissionError:
             raise DockerFailed(
-                failure.fault, f"container '{self._name}' runs on as process {self.pid}: {failure.message}"
+                failure.fault, f"container '{self._name}' still runs as process {self.pid}: {failure.message}"
             ) from failure
         self._give_up_late()
         return False

@@ -188,7 +188,7 @@ def drift(
         if label == wanted.config_hash:
             return ContainerDrift.SAME, ""
         return ContainerDrift.DRIFTED, "the Compose file has changed"
-    return ContainerDrift.UNKNOWN, "nobody knows what it was made from"  # 4
+    return ContainerDrift.UNKNOWN, "it is unknown how it was made"  # 4
 
 
 def steps(
@@ -227,8 +227,9 @@ def restarts_by_itself(container: Container) -> str:
     if container.restart_policy != "always":
         return ""
     return (
-        f"container '{container.name}' has the restart policy `always`: after a stop it comes back when Docker or the "
-        f'machine restarts; write `restart: "no"` where it is made, or `docker update --restart=no {container.name}`'
+        f"container '{container.name}' has the restart policy `always`: after a stop it starts again when Docker or "
+        f'the machine restarts; write `restart: "no"` into its definition, '
+        f"or `docker update --restart=no {container.name}`"
     )
 
 

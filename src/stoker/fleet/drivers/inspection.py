@@ -77,7 +77,7 @@ class Inspector:
         if action is ContainerAction.REFUSE:
             obstacle = f"serve '{serve.name}': {refusal(state, name)}"
         elif action in (ContainerAction.CREATE, ContainerAction.RECREATE) and not up:
-            what = "is not there" if container is None else f"has to be made anew ({why})"
+            what = "is not there" if container is None else f"has to be made again ({why})"
             obstacle = f"container '{name}' of serve '{serve.name}' {what}, and the serve has no `up`: give it one"
         return Inspection(
             state,

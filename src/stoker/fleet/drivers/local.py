@@ -109,7 +109,7 @@ class LocalDriver:
         process = LocalProcess(record.pid, on_exit, on_gone, self._log)
         if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
             process.release()
-            self._log.warning("process %d is not serve %s any more: it is left alone", record.pid, record.name)
+            self._log.warning("process %d no longer belongs to serve %s: it is left alone", record.pid, record.name)
             raise ProcessLookupError(record.pid)
         return process
 

@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> int:
     except _Refused as refused:
         return _say(_REFUSED, _advice(str(refused)))
     if options.parent is not None and not _tie_to(options.parent):
-        return _say(_FAILED, "the control plane that started this engine is gone")
+        return _say(_FAILED, "the Stoker that started this engine has ended")
     try:
         import xllamacpp
     except ImportError as error:

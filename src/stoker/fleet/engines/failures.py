@@ -160,7 +160,7 @@ _ADVICE: Mapping[FailureKind, str] = {
     FailureKind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: take another, or take "
     "`attention_backend` and `kv_cache_type` out",
     FailureKind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture: update the engine",
-    FailureKind.CONTEXT_TOO_LONG: "the model was not made for so long a context: lower `context`",
+    FailureKind.CONTEXT_TOO_LONG: "the model does not support so long a context: lower `context`",
     FailureKind.PORT_TAKEN: "its port is taken: find the process with `ss -ltnp`, or remove `port` so that a free one "
     "is picked",
     FailureKind.MISSING_DEPENDENCY: "something that it needs is not installed in the environment that it runs in",

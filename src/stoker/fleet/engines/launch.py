@@ -65,7 +65,9 @@ def missing_command(serve: Serve, command: str) -> str:
     """The sentence for a command that `find_command` does not find."""
     if os.sep in command:
         path = os.path.join(serve.directory, command)
-        return f"the command {path} of serve '{serve.name}' is no executable file: correct `cmd`, or install it there"
+        return (
+            f"the command {path} of serve '{serve.name}' is not an executable file: correct `cmd`, or install it there"
+        )
     return (
         f"the command `{command}` of serve '{serve.name}' is not on PATH: install it, or write its full path into `cmd`"
     )

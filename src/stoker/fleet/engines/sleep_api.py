@@ -46,7 +46,7 @@ def sleep_steps(engine: str, level: int) -> tuple[Step, ...]:
         return ((f"/sleep?level={level}&sleep_level={level}", {}),)  # the second one is how early builds spelt it
     if engine == "sglang" and level == 1:
         return (("/release_memory_occupation", {}),)  # without tags: all of it, in every version
-    raise VerbFailed(f"engine {engine} has no verb to sleep at level {level}")
+    raise VerbFailed(f"engine {engine} cannot sleep at level {level}")
 
 
 def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
@@ -55,7 +55,7 @@ def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
         return _VLLM_WAKE[level]
     if engine == "sglang" and level == 1:
         return (("/resume_memory_occupation", {}),)
-    raise VerbFailed(f"engine {engine} has no verb to wake from level {level}")
+    raise VerbFailed(f"engine {engine} cannot wake from level {level}")
 
 
 async def sleep(address: Target, engine: str, level: int) -> None:

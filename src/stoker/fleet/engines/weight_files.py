@@ -57,5 +57,5 @@ def _problem(serve: Serve, path: str) -> str | None:
     if head.startswith(_POINTER[: len(head)]) and head:
         return f"{path} is a git-lfs pointer, not the weights of serve '{serve.name}': fetch it with `git lfs pull`"
     if head[:4] != _MAGIC:
-        return f"{path} is no GGUF file (it begins with {head[:4]!r}): download it again, or correct `model`"
+        return f"{path} is not a GGUF file (it begins with {head[:4]!r}): download it again, or correct `model`"
     return None

@@ -37,7 +37,7 @@ class Freed:
 
     def __str__(self) -> str:
         if self.missing is None and not self.holders:
-            return "whether its memory is free cannot be told on this machine"
+            return "this machine does not report whether its memory is free"
         if not self.missing and not self.holders:
             return f"its memory was free after {self.seconds:.3f} s"
         size = f"{self.missing / 2**20:.0f} MiB" if self.missing else "memory of unknown size"

@@ -43,7 +43,7 @@ def port_problem(host: str, port: int) -> str | None:
     if failure == errno.EACCES:
         return f"port {port} needs privileges: choose one above 1023"
     if failure == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine: correct `host`"
+        return f"{host} is not an address of this machine: correct `host`"
     return f"port {port} on {host} cannot be used ({errno.errorcode.get(failure, failure)}): choose another `port`"
 
 

@@ -71,7 +71,7 @@ class StartRecords:
                 continue
             aside = path.with_name(f"{path.name}.unreadable")
             path.replace(aside)
-            self._log.warning("%s is no record of ours: put aside as %s; what it was about is not adopted", path, aside)
+            self._log.warning("%s is not a valid record: moved to %s; its serve is not adopted", path, aside)
         return found
 
     def _read(self, path: Path) -> StartRecord | None:

@@ -223,7 +223,7 @@ class Fetcher:
         try:
             return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))
         except FileNotFoundError:
-            raise _unreachable(source, f"{os.path.basename(argv[0])} ended well and brought nothing") from None
+            raise _unreachable(source, f"{os.path.basename(argv[0])} succeeded but fetched nothing") from None
 
     def _tool(self, source: WeightSource) -> str:
         tool = self.find_tool(source.kind)

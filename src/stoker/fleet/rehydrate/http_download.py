@@ -145,7 +145,9 @@ class _Download:
 
     def _take(self, answer: HTTPResponse, remote: Remote, start: int) -> str:
         if remote.size is None and not answer.chunked and not self._is_proved:
-            raise SourceUnreadable("the server tells no length, so a break cannot be told from the end: give `sha256`")
+            raise SourceUnreadable(
+                "the server sends no length, so a broken connection looks like the end: give `sha256`"
+            )
         with self._draft_at(start, remote) as target:
             self._tell(self.done)
             while piece := answer.read1(CHUNK):
@@ -192,7 +194,7 @@ class _Download:
 
 
 def _remote(answer: HTTPResponse) -> Remote:
-    """What the server says it has. Raises Unread: it will not send it; Broken: not now."""
+    """What the server says it has. Raises SourceUnreadable: it will not send it; ConnectionBroken: not now."""
     if answer.status in _BUSY or answer.status >= 500:
         raise ConnectionBroken(f"the server answers {answer.status} {answer.reason}")
     if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):

@@ -102,7 +102,7 @@ def parse(text: str) -> WeightSource:
     if text.startswith("/"):
         return WeightSource(SourceKind.PATH, "", text)
     raise ValueError(
-        f"`source` {text!r} is nothing that is known: write an absolute path, https://HOST/PATH, rsync:HOST:PATH, "
+        f"`source` {text!r} is not supported: write an absolute path, https://HOST/PATH, rsync:HOST:PATH, "
         "s3://BUCKET/KEY or hf:ORG/REPO/FILE"
     )
 
@@ -115,7 +115,7 @@ def _http(text: str) -> WeightSource:
     except ValueError:
         is_address = False
     if not is_address or "#" in text or any(ord(letter) <= 0x20 or letter == "\x7f" for letter in text):
-        raise ValueError(f"`source` {said} is no address: write https://HOST/PATH, a space as %20 and no #")
+        raise ValueError(f"`source` {said} is not a valid address: write https://HOST/PATH, a space as %20 and no #")
     if "@" in url.netloc:
         raise ValueError(
             f"`source` {url.scheme}://***@{url.netloc.rpartition('@')[2]} has a password in it, which would end in "

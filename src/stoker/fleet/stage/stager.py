@@ -293,8 +293,8 @@ def _require_gguf(path: Path, item: Item) -> None:
         begin = file.read(16)
     if begin[:4] != b"GGUF":
         raise StageRefused(
-            f"what {item.source} sends is no GGUF file (it begins with {begin!r}); what was fetched is removed: look "
-            "at it in a browser, and name the file itself",
+            f"what {item.source} sends is not a GGUF file (it begins with {begin!r}); what was fetched is removed: "
+            "look at it in a browser, and name the file itself",
             code="no_model",
         )
 

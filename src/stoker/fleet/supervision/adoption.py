@@ -103,7 +103,7 @@ class Adopter:
     def _unfit_reason(self, record: StartRecord, serve: Serve | None) -> str:
         """Why the serve cannot go on as it is; empty if its configuration has not changed."""
         if serve is None:
-            return "it is not configured any more"
+            return "it is no longer configured"
         if record.fingerprint != self._keys.fingerprint(serve):
             return "its configuration has changed"
         if not record.ready:

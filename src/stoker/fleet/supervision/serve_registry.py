@@ -274,7 +274,7 @@ class ServeRegistry:
         for name in sleepers:
             managed = self.serves.get(name)
             if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
-                self._log.info("serve %s sleeps no longer: its memory is needed", name)
+                self._log.info("serve %s is ended while it sleeps: its memory is needed", name)
                 managed.apply(LifecycleEvent.STOP_ASKED)
                 managed.unit.begin_end(managed.serve.stop_grace)
 

@@ -69,7 +69,7 @@ class SleepControl:
         except TimeoutError:
             return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
         if answer != managed.weights_answer:
-            return "it answers otherwise than before it slept: its weights are not what they were"
+            return "its answers changed while it slept: its weights were not restored"
         return ""
 
     async def _freed(self, managed: ManagedServe, before: int | None) -> str:

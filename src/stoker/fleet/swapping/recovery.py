@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Interrupted, Journal
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServePhase
 
 log = logging.getLogger("stoker.fleet")
 

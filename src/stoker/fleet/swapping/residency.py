@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import fits
-from stoker.request.lease.state import ServePhase, ServeState
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState
 
 
 class Residency:

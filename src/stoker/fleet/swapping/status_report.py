@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.state import ServePhase, ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 
 

@@ -73,11 +73,6 @@ class RequestTiming(msgspec.Struct):
         return None if not n or e2e is None else e2e / n
 
     @property
-    def tokens_per_chunk(self) -> float | None:
-        """Above 1.2 a gap is one between chunks, not between tokens."""
-        return None if not self.chunks or self.tokens.output is None else self.tokens.output / self.chunks
-
-    @property
     def lag(self) -> float:
         """How late it was sent."""
         return self.t0 - self.scheduled

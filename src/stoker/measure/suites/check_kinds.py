@@ -112,7 +112,7 @@ class LineCheck(CheckKind, frozen=True, tag="line"):
     of: int
 
 
-class EditCheck(CheckKind, frozen=True, tag="edit"):
+class EditBlocksCheck(CheckKind, frozen=True, tag="edit"):
     """Search/replace blocks that apply to `source` and give `wanted`. Space at the ends of lines does not count."""
 
     source: str
@@ -152,7 +152,7 @@ PureCheck = (
     | FactsCheck
     | FormatCheck
     | LineCheck
-    | EditCheck
+    | EditBlocksCheck
     | PlanCheck
 )
 """What pure functions check."""

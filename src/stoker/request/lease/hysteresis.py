@@ -1,4 +1,4 @@
-"""May X take these places now, or when? A question, not an action.
+"""May X evict these residents now, or when? A question, not an action: nothing changes.
 
 Requests are collated per model: a resident keeps its place for `min_residency`, and after that while it has work
 and for `linger` beyond; `swap_after` waiters end the linger, `max_wait` ends everything.
@@ -24,7 +24,7 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     """Whether `target`'s waiters may move these residents out.
 
     1. an operator's switch waits      -> now
-    2. nobody waits (a mere preload)   -> never
+    2. no request waits (a preload)    -> never
     3. the oldest waited `max_wait`    -> now, even over residency
     4. a victim is inside its residency -> when that ends
     5. `swap_after` requests wait      -> now, even if the victims are busy

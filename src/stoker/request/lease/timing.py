@@ -35,12 +35,12 @@ class Timing(NamedTuple):
     swap_timeout: float
 
 
-def timing(seat: ServeState) -> Timing:
+def timing(state: ServeState) -> Timing:
     """What the slot's policy comes to for this target."""
-    policy: SwapPolicy = seat.slot_state.slot.swap
-    assumed = not seat.swap_times
-    weight = seat.serve.memory or 0
-    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(seat.swap_times)
+    policy: SwapPolicy = state.slot_state.slot.swap
+    assumed = not state.swap_times
+    weight = state.serve.memory or 0
+    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(state.swap_times)
     auto_wait = max(2 * policy.patience * swap_time, LEAST_MAX_WAIT)
     max_wait = auto_wait if policy.max_wait is None else policy.max_wait
     return Timing(
@@ -49,14 +49,14 @@ def timing(seat: ServeState) -> Timing:
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
         linger=min(swap_time / 4, MAX_LINGER) if policy.linger is None else policy.linger,
         max_wait=max_wait,
-        swap_timeout=max_wait + _contention(seat) if policy.swap_timeout is None else policy.swap_timeout,
+        swap_timeout=max_wait + _contention(state) if policy.swap_timeout is None else policy.swap_timeout,
     )
 
 
-def _contention(seat: ServeState) -> float:
+def _contention(state: ServeState) -> float:
     """The longest that the other serves of the slot, and the target's own start, can take one after the other."""
-    drain = seat.slot_state.slot.swap.drain_timeout
-    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in seat.slot_state.serves)
+    drain = state.slot_state.slot.swap.drain_timeout
+    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in state.slot_state.serves)
 
 
 def backoff(failures: int) -> float:

@@ -180,7 +180,7 @@ def _share_problems(device: Device, fraction: float | None) -> list[str]:
     largest = int(device.free / device.total * 100) / 100
     return [
         f"`memory_fraction = {fraction:g}` asks for {_size(int(fraction * device.total))} of {device.name} and "
-        f"{_size(device.free)} are free: set it to {largest:.2f} or less, or end who holds the rest"
+        f"{_size(device.free)} are free: set it to {largest:.2f} or less, or free the rest"
     ]
 
 

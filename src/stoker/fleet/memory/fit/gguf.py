@@ -165,7 +165,7 @@ class _Reader:
 
     def header(self) -> Header:
         if self._take(4) != b"GGUF":
-            raise UnreadableModel(f"{self._path} is no GGUF file: download it again, or name another one")
+            raise UnreadableModel(f"{self._path} is not a GGUF file: download it again, or name another one")
         version = self._number("I")
         if version not in (2, 3):
             raise self._broken(f"its version is {version}, this reads 2 and 3")

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from stoker.domain.answer import Answer
-from stoker.measure.suites.check_kinds import EditCheck
+from stoker.measure.suites.check_kinds import EditBlocksCheck
 from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text
 
 _MARKS = {
@@ -68,7 +68,7 @@ def _same(one: list[str], other: list[str]) -> bool:
     return [line.rstrip() for line in one] == [line.rstrip() for line in other]
 
 
-def check_edit(check: EditCheck, answer: Answer) -> Grade:
+def check_edit(check: EditBlocksCheck, answer: Answer) -> Grade:
     """1. does not apply  2. gives something else."""
     try:
         result = apply_blocks(check.source, parse_blocks(answer_text(answer)))

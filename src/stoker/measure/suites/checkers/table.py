@@ -37,7 +37,7 @@ CHECKERS: Mapping[type[check_kinds.CheckKind], Checker] = {
     check_kinds.FactsCheck: check_facts,
     check_kinds.FormatCheck: check_format,
     check_kinds.LineCheck: check_line,
-    check_kinds.EditCheck: check_edit,
+    check_kinds.EditBlocksCheck: check_edit,
     check_kinds.PlanCheck: check_plan,
 }
 UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the context was full"}
