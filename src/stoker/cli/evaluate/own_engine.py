@@ -60,7 +60,7 @@ class OwnEngine:
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 
     async def launch(self, variant: Serve) -> StartedEngine:
-        """Start this variant of the serve as it stands. Raises as `start` does."""
+        """Start this variant of the serve. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
         launch = plan(serve, LaunchPlace(port, key))

@@ -45,7 +45,7 @@ class RunningServe:
         return self.status.slot or self.status.name
 
     def engine(self) -> str | None:
-        """`process 812`; empty: none runs; None: nobody answers now."""
+        """`process 812`; empty: no engine runs; None: Stoker does not answer."""
         from stoker.domain.errors import StokerError
 
         try:
