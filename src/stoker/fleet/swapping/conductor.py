@@ -34,7 +34,7 @@ from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
+from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
@@ -81,8 +81,10 @@ class Conductor:
         self._ids = itertools.count(1)
         self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
         journal = journal or NoJournal()
-        hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
-        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
+        callbacks = SwapCallbacks(
+            self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
+        )
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
