@@ -55,7 +55,7 @@ class OwnEngine:
         self._log = log
 
     async def start(self, context: int) -> StartedEngine:
-        """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
+        """Raises EngineNotStarted with the engine's last words. On cancel nothing of it is left."""
         parallel = max(self._serve.parallel, self._concurrency)
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 

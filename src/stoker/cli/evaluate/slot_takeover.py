@@ -70,7 +70,7 @@ def take_over(installation: Installation, found: SlotTenants | None) -> Iterator
 
 
 def _give_back(installation: Installation, found: SlotTenants) -> None:
-    """Never raises for what a running Stoker answers: every serve is tried, each failure is printed with the command."""
+    """Never raises for what a running Stoker answers: every serve is tried, each failure printed with the command."""
 
     from stoker.cli.evaluate.running_serve import command_for
 

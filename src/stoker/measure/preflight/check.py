@@ -120,7 +120,7 @@ async def ask(
     stream: bool = False,
     **fields: Any,
 ) -> ModelReply:
-    """Ask at temperature 0. Raises NoAnswer."""
+    """Ask at temperature 0. Raises RequestFailed."""
     reply = await client.ask(chat_request(ctx, asked, stream=stream, **fields))
     if not reply.timing.is_ok:
         raise RequestFailed(reply)

@@ -103,7 +103,7 @@ class ModelClient:
         drop_after: int | None = None,
     ) -> ModelReply:
         """Send it (`model` is put in if it is not there) and read the whole reply. Never raises except on cancel,
-        which closes the connection: whatever goes wrong is `timed.failure`.
+        which closes the connection: whatever goes wrong is `timing.failure`.
 
         `drop_after`: hang up after this many chunks with tokens.
         """

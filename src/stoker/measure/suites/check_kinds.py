@@ -120,7 +120,7 @@ class EditBlocksCheck(CheckKind, frozen=True, tag="edit"):
 
 
 class PlanCheck(CheckKind, frozen=True, tag="plan"):
-    """A numbered plan. See `plans.graded`."""
+    """A numbered plan. See `plans.grade_plan`."""
 
     least: int
     most: int = 99

@@ -103,7 +103,7 @@ class UngradedFixtures(NamedTuple):
 
 AskFixture = Callable[[Fixture], Awaitable[ModelReply]]
 CheckAnswer = Callable[[FixtureCheck, Answer], Grade]
-"""Blocks; raises Broken where it could not check."""
+"""Blocks; raises CheckBroken where it could not check."""
 
 
 def fixture_asker(client: ModelClient, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> AskFixture:
