@@ -221,8 +221,8 @@ class BaselineRefused(StokerError):
 
 
 def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok: bool = False) -> bool:
-    """Whether the execution is the same, too. Raises BaselineRefused if the identity differs, or cannot be shown not to, or
-    if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
+    """Whether the execution is the same, too. Raises BaselineRefused if the identity differs, or cannot be shown not
+    to, or if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
     found = difference(baseline.subject.fingerprint, now)
     if found.identity:
         text = f"the baseline {baseline.id} belongs to another model ({'; '.join(found.identity)})"

@@ -103,8 +103,8 @@ class Benchmark:
         return Rung(measured.step.clients, rate, requests, failed, found.get("goodput_share"), self.watch.is_full())
 
     async def run(self) -> None:
-        """Raises UpstreamError where the server cannot even be asked; prompts.PromptTooShort. On cancel, connections close
-        and the results so far stay."""
+        """Raises UpstreamError where the server cannot even be asked; prompts.PromptTooShort. On cancel, connections
+        close and the results so far stay."""
         try:
             self._talks = {server.route: ModelClient(server.target) for server in self.servers}
             await self._prepare()
