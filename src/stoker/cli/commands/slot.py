@@ -10,12 +10,12 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, UsageError, unknown_serve
 from stoker.cli.console.installation import Installation, find_installation
 
-app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=True)
+app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """List slots, devices and residents."""
+    """List slots, their devices and residents."""
     with find_installation(config, state).control() as control:
         document = control.document("/status")
         status = control.status()
@@ -23,7 +23,7 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         terminal.emit(document.get("slots", []))
         return
     if not status.slots:
-        terminal.say("no slots: every serve runs by itself")
+        terminal.say("there are no slots: no serve shares its device")
         return
     rows = [
         (
@@ -45,7 +45,7 @@ def status(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Show what each slot is doing. Residents, a swap under way with its phase, who waits."""
+    """Show the residents of each slot, the phase of a swap, and how many requests wait."""
     with find_installation(config, state).control() as control:
         document = control.document("/status")
         status = control.status()
@@ -78,7 +78,7 @@ def switch(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Make SERVE the resident of its slot. Returns when it is proved ready, or when the old one is back."""
+    """Make SERVE the resident of its slot. Returns when it is ready, or when the previous resident is back."""
     from stoker.cli.console.loading import load_serves
 
     installation = find_installation(config, state)

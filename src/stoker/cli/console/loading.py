@@ -48,7 +48,7 @@ def load_serves(
         if serve is not None and serve.state == "ready":
             outcome.left_alone.append(name)
             if not quiet:
-                terminal.say(f"{name} is ready already; left alone")
+                terminal.say(f"{name} is already ready")
             continue
 
         def work(worker: Control, name: str = name) -> SwitchAnswer:
@@ -60,7 +60,7 @@ def load_serves(
             outcome.fail(name, error, quiet)
             continue
         except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; `stoker slot status` shows what the running Stoker makes of it")
+            terminal.note(f"stopped watching {name}; `stoker slot status` shows the swap")
             raise typer.Exit(INTERRUPTED) from None
         outcome.done.append({"serve": name, "seconds": switched.seconds, "phases": switched.phases})
         if not quiet:
@@ -79,7 +79,7 @@ def unload_serves(
         if serve is not None and serve.is_gone:
             outcome.left_alone.append(name)
             if not quiet:
-                terminal.say(f"{name} is stopped already")
+                terminal.say(f"{name} is already stopped")
             continue
 
         def work(worker: Control, name: str = name) -> dict[str, object]:
@@ -91,7 +91,7 @@ def unload_serves(
             outcome.fail(name, error, quiet)
             continue
         except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; `stoker serves status {name}` shows what became of it")
+            terminal.note(f"stopped watching {name}; `stoker serves status {name}` shows its state")
             raise typer.Exit(INTERRUPTED) from None
         outcome.done.append({"serve": name})
         if not quiet:
