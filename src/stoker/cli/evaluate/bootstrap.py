@@ -56,7 +56,7 @@ def bootstrap(
 ) -> None:
     """Measure what each tier is good at, until each class is decided, and route by it from now on.
 
-    Broken off with Ctrl-C, it goes on where it was when it is called again.
+    Interrupted with Ctrl-C, the next call resumes.
     """
     installation = find_installation(config, state)
     router = _router(installation)
@@ -92,7 +92,7 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
+    """Remeasure what is no longer valid: tiers that changed, and tiers whose answers got worse."""
     installation = find_installation(config, state)
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
@@ -269,7 +269,7 @@ def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixture
 
 
 def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
-    """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
+    """Why questions of a class gave no sample, and what to do: 1. decided anyway  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG
 

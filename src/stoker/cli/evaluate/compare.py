@@ -43,7 +43,7 @@ def compare(
 ) -> None:
     """Two models side by side: by class with intervals, speed, memory and cost, and a verdict in words.
 
-    What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
+    Stored results of these models are used; missing ones are measured, with the models loaded in turn.
     Ctrl-C keeps what was measured.
     """
     from stoker.measure.comparison import models
@@ -83,7 +83,7 @@ def compare(
 
 
 def _classes(installation: Installation, names: Sequence[str], suites: Path | None) -> list[str]:
-    """Those that are asked for, else all that have fixtures. Raises UsageError of one that nobody knows."""
+    """The requested classes, else all that have fixtures. Raises UsageError for an unknown class."""
     from stoker.domain.task import CLASSES
     from stoker.measure.suites import fixture
 

@@ -55,12 +55,12 @@ class OwnEngine:
         self._log = log
 
     async def start(self, context: int) -> StartedEngine:
-        """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
+        """Raises EngineNotStarted with the engine's last words. On cancel nothing of it is left."""
         parallel = max(self._serve.parallel, self._concurrency)
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 
     async def launch(self, variant: Serve) -> StartedEngine:
-        """Start this variant of the serve as it stands. Raises as `start` does."""
+        """Start this variant of the serve. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
         launch = plan(serve, LaunchPlace(port, key))

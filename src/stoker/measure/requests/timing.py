@@ -10,8 +10,8 @@
     TPOT = (last - first) / (N - 1), for N >= 2           decode rate = 1 / TPOT
     NTPOT = E2E / N           gaps = time between two chunks that carry tokens
 
-A role-only or empty chunk is none. An error frame after the 200 makes the request a failure. Where the server gives no
-usage, everything that needs N is absent.
+A role-only or empty chunk does not count. An error frame after the 200 makes the request a failure. Where the server
+gives no usage, everything that needs N is absent.
 """
 
 from __future__ import annotations

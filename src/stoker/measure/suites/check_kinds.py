@@ -1,6 +1,6 @@
 """The kinds of checks, as data: what a fixture's `check` holds. `kind` says which it is. Pure.
 
-No kind takes a regular expression: a check that somebody else wrote has to end, too.
+No kind takes a regular expression: every check must end, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class NeedleCheck(CheckKind, frozen=True, tag="needle"):
 
 
 class FactsCheck(CheckKind, frozen=True, tag="facts"):
-    """At least so many of the facts; each is given as the wordings that count."""
+    """At least `least` of the facts; each is a list of accepted wordings."""
 
     facts: list[list[str]]
     least: int
@@ -120,7 +120,7 @@ class EditBlocksCheck(CheckKind, frozen=True, tag="edit"):
 
 
 class PlanCheck(CheckKind, frozen=True, tag="plan"):
-    """A numbered plan. See `plans.graded`."""
+    """A numbered plan. See `plans.grade_plan`."""
 
     least: int
     most: int = 99

@@ -31,7 +31,7 @@ class EditError(Exception):
 
 
 def parse_blocks(text: str) -> list[EditBlock]:
-    """Raises Unfit: a block is open at the end, or there is none."""
+    """Raises EditError: the last block is not closed, or there is no block."""
     found: list[EditBlock] = []
     parts: dict[str, list[str]] = {}
     state = ""
@@ -53,7 +53,7 @@ def parse_blocks(text: str) -> list[EditBlock]:
 
 
 def apply_blocks(source: str, found: list[EditBlock]) -> str:
-    """One after the other. Raises Unfit: what is searched for is empty, not there, or there more than once."""
+    """One after the other. Raises EditError: the search text is empty, missing, or found more than once."""
     lines = source.splitlines()
     for number, block in enumerate(found, 1):
         search = block.search.splitlines()
