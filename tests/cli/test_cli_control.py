@@ -120,7 +120,7 @@ def test_closing_from_another_thread_ends_a_call_that_waits(stoker: FakeStoker, 
         client.close()
         thread.join(5)
         assert not thread.is_alive()
-        assert "broke off" in str(failed[0])
+        assert "closed the connection" in str(failed[0])
     finally:
         release.set()
         thread.join(5)

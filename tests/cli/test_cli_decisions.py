@@ -49,7 +49,7 @@ def test_what_is_unknown_is_never_told_as_zero() -> None:
     assert "tokens       unknown" in called
     assert "first token  unknown" in told
     assert "waited       not at all" in told
-    assert "candidates   none looked at" in told
+    assert "candidates   none considered" in told
     assert "refused before anything was generated; status 404, because unknown_model" in told
     assert "without a key" in told
 

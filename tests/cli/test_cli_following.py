@@ -146,7 +146,7 @@ def test_a_line_tells_the_class_and_each_tier_that_was_tried() -> None:
 def test_only_one_kind_of_listing_at_a_time(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
     for other in ("--routes", "--trace"):
         assert run(["decisions", "--follow", other]) == 2
-        assert "one of them at a time" in capsys.readouterr().err
+        assert "exclude each other" in capsys.readouterr().err
     assert stoker.asked == []
 
 
@@ -195,7 +195,7 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
     ]
     assert lines[2].split() == ["chat", "dear", "1", "0", "0", "-", "0", "0", "0.02", "0", "-"]
     assert lines[3].split()[0] == "all"
-    assert "5 of 6 recorded requests named a task; 1 of them was sent to no tier" in lines
+    assert "5 of 6 recorded requests were routed; 1 of them was sent to no tier" in lines
     assert (
         "silent failures  not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
         in lines
@@ -273,7 +273,7 @@ def test_grades_that_cannot_be_read_are_told_of_and_the_rest_is_shown(
 def test_where_nothing_was_routed_the_next_step_is_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["decisions", "--routes"]) == 0
     captured = capsys.readouterr()
-    assert "no requests that name a task" in captured.out
+    assert "no routed requests" in captured.out
     assert "stoker route" in captured.err
 
 

@@ -113,7 +113,7 @@ def test_without_a_terminal_nothing_is_asked(home: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run(["init"]) == 0
-    assert "taking every default" in capsys.readouterr().err
+    assert "every default is taken" in capsys.readouterr().err
 
 
 def test_for_programs_the_findings_are_one_document(

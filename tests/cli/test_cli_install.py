@@ -50,7 +50,7 @@ def test_units_are_written_and_the_next_command_is_told(config: Path, root: Path
     assert f"up --config {config.resolve()} --leave-running --resume\n" in text(root, "stoker.service")
     assert f"User={ME}\n" in text(root, "stoker.service")
     assert put(root) == 0
-    assert "every unit is as it should be" in capsys.readouterr().out
+    assert "every unit is up to date" in capsys.readouterr().out
     assert put(root, "--remove") == 0
     assert "removed" in capsys.readouterr().out
     assert list((root / UNITS).iterdir()) == []

@@ -89,7 +89,7 @@ def test_an_external_serve_keeps_its_own_log(config: Path, capsys: pytest.Captur
     with config.open("a") as file:
         file.write('[[serve]]\nname = "far"\nbase_url = "http://10.0.0.7:3000/v1"\n')
     assert run(["serves", "logs", "far"]) == 1
-    assert "far runs by itself" in capsys.readouterr().err
+    assert "far is external" in capsys.readouterr().err
 
 
 def test_a_unit_keeps_its_log_in_the_journal(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_the_plan_is_told_with_class_order_and_why(stoker: FakeStoker, capsys: p
 def test_a_class_is_passed_on_as_the_callers_word(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
     stoker.answer(ROUTE, found(task="chat", source="declared", notes=[], high_risk=False))
     assert run(["route", "hello", "--class", "chat"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "class chat, by the caller's word"
+    assert capsys.readouterr().out.splitlines()[0] == "class chat, by the caller's declaration"
     assert stoker.posts()[0][1]["task"] == "chat"
 
 
@@ -76,7 +76,7 @@ def test_where_nobody_may_serve_it_each_tier_says_why_and_the_exit_code_is_1(
 
 
 def test_without_tiers_the_answer_says_what_to_add(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
-    stoker.answer(ROUTE, error("no tiers are configured: add [[tier]]", "no_tiers"), 404)
+    stoker.answer(ROUTE, error("no [[tier]] is configured: add [[tier]]", "no_tiers"), 404)
     assert run(["route", "hello"]) == 1
     assert "add [[tier]]" in capsys.readouterr().err
     assert run(["route", "hello", "--json"]) == 1

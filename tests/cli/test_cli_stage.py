@@ -155,7 +155,7 @@ def test_a_wrong_hash_of_the_last_part_leaves_nothing_of_any(vault: Path, source
     assert f"{PARTS[2]} from {source}/{PARTS[2]} has sha256" in capsys.readouterr().err
     assert left(vault) == []
     assert run(["stage", "--list"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"nothing is in {vault}"
+    assert capsys.readouterr().out.splitlines()[0] == f"{vault} is empty"
 
 
 def test_a_folder_arrives_whole_and_only_its_weights_are_for_the_serve(
@@ -241,9 +241,7 @@ def test_the_very_same_model_is_not_fetched_twice(
     words += ["--sha256", digest(MODEL)] if how == "given" else []
     before = (vault / "m.gguf").stat().st_ino, len(web.asked)
     assert run(words) == 0
-    assert "vault:m.gguf is there already, the very same: 1 file, 195 KiB; nothing was fetched" in (
-        capsys.readouterr().out
-    )
+    assert "vault:m.gguf is already there, unchanged: 1 file, 195 KiB; nothing was fetched" in (capsys.readouterr().out)
     assert ((vault / "m.gguf").stat().st_ino, len(web.asked)) == before
 
 
@@ -506,14 +504,14 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "say one of: what to stage"),
-        (["m.gguf", "--list"], "say one of"),
+        ([], "give one of SOURCE"),
+        (["m.gguf", "--list"], "give one of"),
         (["--list", "--force"], "--force goes with --remove"),
         (["none.gguf"], "there is no /"),
         (["ftp://x/m"], "there is no "),
         (["https://me:pw@x/m.gguf"], "has a password in it"),
         (["https://x/m.gguf", "--quota", "200"], "--quota 200: "),
-        (["https://x/m.gguf", "--as", "../m"], "is not a valid name for a model"),
+        (["https://x/m.gguf", "--as", "../m"], "is no name for a model"),
         (["https://x/m.gguf", "--sha256", "abc"], "64 hex digits"),
     ],
 )
@@ -539,7 +537,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) ->
         "  9 %  m  10.0 MiB of 110 MiB",
         " 54 %  m  60.0 MiB of 110 MiB, 5.0 MiB/s, 10.0 s left",
         "m  70.0 MiB, 3.0 MiB/s",
-        "110 MiB are here, checking sha256",
+        "110 MiB fetched, checking sha256",
     ]
 
 

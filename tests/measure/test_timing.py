@@ -20,14 +20,14 @@ def test_each_time_is_what_its_formula_says() -> None:
     timed = request()
     assert (timed.ttft, timed.ttfo, timed.e2e) == (0.5, 1.0, 2.5)
     assert (timed.tpot, timed.ntpot) == (pytest.approx(0.2), pytest.approx(2.5 / 11))
-    assert (timed.tokens_per_chunk, timed.lag) == (1.0, pytest.approx(0.1))
+    assert timed.lag == pytest.approx(0.1)
     assert timed.is_ok
 
 
 def test_without_usage_there_are_no_token_rates() -> None:
     """Behaviour 52: the number of chunks is not the number of tokens."""
     timed = request(tokens=Tokens())
-    assert (timed.tpot, timed.ntpot, timed.tokens_per_chunk) == (None, None, None)
+    assert (timed.tpot, timed.ntpot) == (None, None)
     assert timed.ttft == 0.5
     assert output_rate([timed], Window(0, 20)) is None
 
@@ -35,7 +35,7 @@ def test_without_usage_there_are_no_token_rates() -> None:
 def test_a_single_token_has_no_tpot_and_nothing_has_no_times() -> None:
     assert request(tokens=Tokens(output=1)).tpot is None
     empty = request(first=None, visible=None, last=None, chunks=0)
-    assert (empty.ttft, empty.ttfo, empty.e2e, empty.tpot, empty.ntpot, empty.tokens_per_chunk) == (None,) * 6
+    assert (empty.ttft, empty.ttfo, empty.e2e, empty.tpot, empty.ntpot) == (None,) * 5
 
 
 @pytest.mark.parametrize(

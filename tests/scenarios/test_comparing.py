@@ -49,5 +49,5 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--stored", "--json")
         assert (code, json.loads(out)["classes"]) == (0, found["classes"]), told
         code, _, told = run(plane, "spark", "ember", "--for", "math-short")
-        assert (code, "is is measured now" in told) == (0, False)
+        assert (code, "is measured now" in told) == (0, False)
         assert len(list((plane.state / "results").glob("*.json"))) == kept

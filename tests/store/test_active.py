@@ -43,7 +43,7 @@ def test_a_list_that_cannot_be_read_is_put_aside_and_nothing_is_resumed(
     path.write_bytes(content)
     with caplog.at_level(logging.WARNING, "stoker.store"):
         assert ActiveResidents(path).read() == {}
-    assert "put aside" in caplog.text
+    assert "moved to" in caplog.text
     assert (tmp_path / "active.json.unreadable").read_bytes() == content
     ActiveResidents(path).write("gpu0", "fast")
     assert ActiveResidents(path).read() == {"gpu0": "fast"}

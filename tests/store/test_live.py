@@ -66,7 +66,7 @@ def test_a_file_that_is_none_is_put_aside_with_a_warning_by_its_owner_and_only_t
     assert path.exists(), "looking changes nothing"
     with caplog.at_level(logging.WARNING, "stoker.store"):
         assert recover(path) == ({}, DailySpending())
-    assert "put aside as" in caplog.text
+    assert "moved to" in caplog.text
     assert path.with_name("live.json.unreadable").read_bytes() == body
     assert recover(path) == ({}, DailySpending())
 

@@ -1,4 +1,4 @@
-"""Builds the parts, from the bottom up; nothing runs yet.
+"""Builds the parts, from the bottom up, and closes them.
 
 A part is given what it needs when it is built, and nothing later. What it has to say goes to the event bus; `observers`
 subscribes to it when all parts are there.
@@ -51,7 +51,7 @@ class Program(NamedTuple):
 
 
 def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> Program:
-    """Call it on a running loop. Close what it returns as `run` does."""
+    """Call it on a running loop. `close_parts` ends what it returns."""
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
@@ -69,6 +69,20 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     return Program(parts, front)
 
 
+async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
+    """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
+    parts.promotions.close()
+    parts.fleet.prewarmer.begin(None)
+    await parts.quality.grader.close()
+    await parts.quality.collector.close()
+    await parts.fleet.conductor.close(leave_running)
+    await parts.fleet.warm.close()
+    parts.store.writer.shutdown()
+    parts.gateway.pool.close()
+    parts.gateway.flow.close()
+    parts.store.decisions.close()
+
+
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
     overrides = Overrides(context.directory / "overrides.json")
     promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
@@ -84,7 +98,7 @@ def _build_gateway(
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
     setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
-    flow = Flow(setup.settings(context.active.current), carrier, context.clock, decisions.on_decision)
+    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
     return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
 
 

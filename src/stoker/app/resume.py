@@ -47,8 +47,8 @@ def to_resume(
     return [
         (slot, serve)
         for slot, serve in last.items()
-        if (room := slots.get(slot)) is not None
+        if (state := slots.get(slot)) is not None
         and slot not in recovering
-        and serve in {seat.name for seat in room.serves}
-        and all(seat.phase is ServePhase.STOPPED for seat in room.serves)
+        and serve in {one.name for one in state.serves}
+        and all(one.phase is ServePhase.STOPPED for one in state.serves)
     ]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import uvicorn
 
-from stoker.app.build import build
+from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
 from stoker.app.context import Announce, RunOptions
 from stoker.app.parts import ProgramParts
@@ -92,7 +92,7 @@ async def _main(
         try:
             await _serve(parts, active, options, server, sockets)
         finally:
-            await _close(parts, options.leave_running)
+            await close_parts(parts, options.leave_running)
     options.announce("stopped; the serves keep running" if options.leave_running else "stopped")
     return 0
 
@@ -120,19 +120,6 @@ async def _serve(
         for task in watching:
             task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
-
-
-async def _close(parts: ProgramParts, leave_running: bool) -> None:
-    parts.promotions.close()
-    parts.fleet.prewarmer.begin(None)
-    await parts.quality.grader.close()
-    await parts.quality.collector.close()
-    await parts.fleet.conductor.close(leave_running)
-    await parts.fleet.warm.close()
-    parts.store.writer.shutdown()
-    parts.gateway.pool.close()
-    parts.gateway.flow.close()
-    parts.store.decisions.close()
 
 
 def _announce_open(door: FrontDoor, announce: Announce) -> None:

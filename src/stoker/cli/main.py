@@ -82,7 +82,7 @@ def root(
 
 @app.command()
 def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """Read the configuration again. What did not change in it keeps running, with its streams."""
+    """Read the configuration again. Serves that did not change keep running, with their requests."""
     with find_installation(config, state).control() as control:
         answer = control.reload()
     if json:
@@ -93,7 +93,7 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
         told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
         if answer.routing:
-            told.append("routing: as the configuration says now")
+            told.append("routing: changed")
         for line in told:
             terminal.say(line)
         if not told and not answer.problems:
@@ -101,8 +101,8 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
         for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
             classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
             terminal.note(
-                f"stoker: tier {tier} is not known to be what was measured at {classes}; "
-                f"look, and measure what changed: stoker eval calibrate {tier}"
+                f"stoker: tier {tier} may have changed since it was measured at {classes}; "
+                f"measure it again: stoker eval calibrate {tier}"
             )
         for problem in answer.problems:
             terminal.note(f"stoker: {problem}")

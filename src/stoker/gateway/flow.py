@@ -100,7 +100,7 @@ class Flow:
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Raises nothing but CancelledError."""
-        call.reply.dialect = endpoint.dialect
+        call.reply.set_dialect(endpoint.dialect)
         call.decision.endpoint = endpoint.path
         return self._guard(call, caller, self._infer(call, caller, endpoint))
 

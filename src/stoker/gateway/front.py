@@ -183,7 +183,7 @@ class Front:
         self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StokerError) -> None:
-        call.reply.dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
+        call.reply.set_dialect(call.reply.dialect or self.routes.dialect(call.wire.path))
         call.reply.fail(error, close=_has_body(call.wire))
 
     def _broke(self, call: Call) -> None:

@@ -17,8 +17,8 @@ from stoker.domain.errors import StokerError
 def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
     """Hold STATE/measuring/PLACE.lock; `place` is the slot's name, or the serve's that has none.
 
-    `what` is told to whoever comes second: "a soak of fast". Never waits. Raises StokerError `measuring`. The kernel
-    drops it with the process, so a crash leaves none.
+    A second measurement is refused with `what` in the message: "a soak of fast". Never waits. Raises StokerError
+    `measuring`. The kernel drops it with the process, so a crash leaves none.
     """
     path = state / "measuring" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', place)}.lock"
     try:

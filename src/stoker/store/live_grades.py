@@ -60,12 +60,12 @@ def recover(path: Path) -> tuple[Rows, DailySpending]:
     try:
         return read(path)
     except OSError as error:
-        log.warning("%s cannot be read (%s): no live grades are known", path, error.strerror)
+        log.warning("%s cannot be read (%s): live grades start from zero", path, error.strerror)
     except ConfigError as error:
         aside = path.with_name(f"{path.name}.unreadable")
         try:
             path.replace(aside)
         except OSError:
             aside = path
-        log.warning("%s; put aside as %s, and no live grades are known", error.message, aside)
+        log.warning("%s; moved to %s, and live grades start from zero", error.message, aside)
     return {}, DailySpending()

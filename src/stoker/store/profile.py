@@ -44,13 +44,13 @@ def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
     return load(path_of(router, state))
 
 
-def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take router.profile_path out") -> Rows:
+def load(path: Path, helps: str = "`stoker eval bootstrap` writes one; or remove router.profile_path") -> Rows:
     """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
     half a profile.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is no quality profile"])
+            raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is not a quality profile"])
         body = path.read_bytes()
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}; {helps}"]) from error
@@ -63,7 +63,7 @@ def parse(body: bytes, shown: str) -> Rows:
         found = msgspec.json.decode(body, type=ProfileDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
-        raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
+        raise ConfigError([f"{shown}: is not a quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
     return check_rows(found.rows, shown)
@@ -84,7 +84,7 @@ def _problem(row: ProfileRow, before: Rows) -> str:
         return "needs a tier and a task_class"
     if not 0 <= row.passed <= row.n:
         return f"passed {row.passed} of {row.n}"
-    return "stands twice" if (row.tier, row.task_class) in before else ""
+    return "is there twice" if (row.tier, row.task_class) in before else ""
 
 
 def unconfigured_rows(
@@ -96,7 +96,7 @@ def unconfigured_rows(
         if tier not in tiers:
             found.append(f"the profile has a row of tier '{tier}', which is not configured")
         elif task_class not in classes:
-            found.append(f"the profile has a row of class '{task_class}', which nobody knows")
+            found.append(f"the profile has a row of class '{task_class}', which does not exist")
     return list(dict.fromkeys(found))
 
 

@@ -131,7 +131,7 @@ class StateDir:
             )
         else:
             message = (
-                f"the state directory {self.path} is being taken or given up by another Stoker at this moment: "
+                f"the state directory {self.path} is being locked or unlocked by another Stoker: "
                 f"look at it with `stoker slot status`, try again, or {_ELSEWHERE}"
             )
         return ClientError(message, code="state_locked", status=409)

@@ -51,7 +51,7 @@ def _said(check: Any) -> str:
             return f"```json\n{json.dumps(check.values)}\n```"
         case check_kinds.AbstainCheck():
             return "Well."
-        case check_kinds.EditCheck():
+        case check_kinds.EditBlocksCheck():
             return block(check.source.rstrip("\n"), check.wanted.rstrip("\n"))
         case check_kinds.PlanCheck():
             return _plan(check)

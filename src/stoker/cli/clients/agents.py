@@ -22,7 +22,7 @@ Image Support: <images>
 Use custom temperature: <temperature>
 """, "Roo Code > Settings > Providers"),
     ),
-    notes=("Roo Code takes the reply off its window itself, so the window is the serve's ceiling.",),
+    notes=("Roo Code subtracts the reply from its window itself, so the window is the serve's context.",),
 )  # fmt: skip
 
 CLAUDE_CODE = Client(
@@ -45,8 +45,9 @@ claude
 """),
     ),
     notes=(
-        "It takes every model's window for 200,000 tokens; the percentage makes it compact at the recommended context.",
-        "Without the attribution header its prompt begins alike each time, so that prefix caches work.",
+        "It assumes a window of 200,000 tokens for every model; the percentage makes it compact at the recommended "
+        "context.",
+        "Without the attribution header its prompts begin alike, so that prefix caches work.",
     ),
 )  # fmt: skip
 

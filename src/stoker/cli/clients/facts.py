@@ -105,16 +105,16 @@ def read_root(text: str) -> str:
     except ValueError:
         is_plain = False
     if not is_plain or not text.isprintable() or re.search(r"[\s<>\"'\\`]", text):
-        raise UsageError(f"--base-url {text!r}: wanted is http(s)://HOST[:PORT][/PREFIX], with or without /v1")
+        raise UsageError(f"--base-url {text!r}: write http(s)://HOST[:PORT][/PREFIX], with or without /v1")
     if "@" in url.netloc or url.query or url.fragment:
-        raise UsageError("--base-url: no user, password, query or fragment belongs in it; keys go by --key-env")
+        raise UsageError("--base-url: leave out user, password, query and fragment; give the key with --key-env")
     return text.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
 def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
     """The variable that clients take the key from: as told, else the first key's own. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
-        raise UsageError("--key-env: wanted is the name of a variable (letters, digits, _), never the key itself")
+        raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
     keys = front_door.keys if front_door.auth else ()
     source = keys[0].value.source if keys else ""
     kind, _, place = source.partition(":")
@@ -134,7 +134,7 @@ def choose_serve(
             if serve.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(serve.dialects):
                 return serve, serve.name
         names = ", ".join(serve.name for serve in serves) or "none"
-        text = f"no serve of {where} has status production and speaks chat; choose one: --model NAME (known: {names})"
+        text = f"no serve of {where} has status production and speaks a chat dialect; choose one with --model: {names}"
         raise UsageError(text, code="unknown_serve")
     found = next((s for s in serves if s.name == wanted), None) or next(
         (s for s in serves if wanted in s.names()), None
@@ -191,5 +191,5 @@ def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
                 f"front_door.allowed_hosts does not have '{url.hostname}': add it, unless a proxy rewrites Host"
             )
     if url.path and url.path not in front_door.prefixes:
-        found.append(f"front_door.prefixes does not have '{url.path}': add it, unless a proxy takes it off")
+        found.append(f"front_door.prefixes does not have '{url.path}': add it, unless a proxy removes it")
     return found

@@ -151,7 +151,7 @@ def _context(facts: ClientFacts) -> str:
 
 def _key(facts: ClientFacts) -> str:
     if not facts.key.is_needed:
-        return f"none is asked for; ${facts.key.variable} may be anything"
+        return f"not needed; ${facts.key.variable} may be anything"
     source = f", which is {facts.key.source} of the configuration" if facts.key.source else ""
     return f"the value of ${facts.key.variable}{source}; export it first"
 
@@ -163,8 +163,8 @@ def shortage(client: Client, facts: ClientFacts) -> str | None:
         return None
     whose = "its tiers" if facts.is_task else f"serve '{facts.serve.name}'"
     return (
-        f"{client.title} sends about {client.own_prompt} tokens of its own with each request; of {room} too little is "
-        f"left: give {whose} more `context`, or take another with --model"
+        f"{client.title} sends about {client.own_prompt} tokens of its own with each request; too little of {room} is "
+        f"left: give {whose} more `context`, or choose another with --model"
     )
 
 

@@ -28,7 +28,7 @@ def client(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of a client. Default: list those that are known.",
+            help="Name of a client. Default: list all.",
             autocompletion=client_names,
             show_default=False,
         ),
@@ -46,21 +46,25 @@ def client(
     base_url: Annotated[
         str | None,
         typer.Option(
-            "--base-url", metavar="URL", help="Public address, with or without /v1. Default: where the front door is."
+            "--base-url",
+            metavar="URL",
+            help="Public address, with or without /v1. Default: the address of the front door.",
         ),
     ] = None,
     key_env: Annotated[
         str | None,
         typer.Option(
-            "--key-env", metavar="VAR", help="Variable that has the key. Default: the first key's, else STOKER_KEY."
+            "--key-env",
+            metavar="VAR",
+            help="Environment variable with the key. Default: that of the first key, else STOKER_KEY.",
         ),
     ] = None,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Print the exact settings for a client: address, model, tokens, key variable. No secret, and no file is written.
+    """Print the exact settings for a client: address, model, tokens, key variable. Prints no secret and writes no file.
 
-    The recommended context leaves a quarter of the serve's for the reply (at most 32768 tokens), in steps of 1024.
+    The recommended context leaves a quarter of the serve's context for the reply (at most 32768 tokens).
     """
     from stoker.cli.clients import facts, render
     from stoker.cli.clients.all_clients import CLIENTS

@@ -14,7 +14,7 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
-    """Report every problem, with its line. Exit 2 if there is one."""
+    """Report every problem with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
     from stoker.store.profile import configured_rows, unconfigured_rows
 
@@ -46,7 +46,7 @@ def _count(number: int, noun: str) -> str:
 
 @app.command()
 def show(config: options.Config = None, json: options.Json = False) -> None:
-    """Show effective values. Defaults included; secrets as where they come from."""
+    """Show the effective values, with defaults. Secrets are shown as their source."""
     from stoker.config import effective
 
     settings = load_settings(config)
@@ -58,7 +58,7 @@ def show(config: options.Config = None, json: options.Json = False) -> None:
 
 @app.command()
 def schema(
-    json: Annotated[bool, typer.Option("--json", help="Accepted for symmetry: it is JSON anyway.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="No effect: the output is always JSON.")] = False,
 ) -> None:
     """Print the JSON Schema, for editors."""
     from stoker.config.effective import schema

@@ -27,24 +27,25 @@ def decisions(
             "-n",
             min=1,
             max=MOST,
-            help="How many of the newest. Default: 20; with --routes all.",
+            help="How many of the newest records. Default: 20; with --routes, all.",
             show_default=False,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with each one as it comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Print further records as they come, until Ctrl-C.")
     ] = False,
     routes: Annotated[
-        bool, typer.Option("--routes", help="What routing did, by class and tier: accepted, escalated, cost, saved.")
+        bool, typer.Option("--routes", help="Summarise routing by class and tier: accepted, escalated, cost, saved.")
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="As a Mooncake trace: arrivals and lengths, for `eval benchmark --replay`.")
+        bool,
+        typer.Option("--trace", help="Print a Mooncake trace (arrivals and lengths) for `eval benchmark --replay`."),
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """What became of the newest requests. Works when nothing runs, too, but for --follow."""
+    """List the newest requests and their outcomes. Also works if Stoker does not run, except for --follow."""
     if follow + routes + trace > 1:
-        raise UsageError("--follow, --routes and --trace: one of them at a time")
+        raise UsageError("--follow, --routes and --trace exclude each other: give one")
     installation = find_installation(config, state)
     if follow:
         _follow(installation, limit or SHOWN, json)
@@ -114,16 +115,16 @@ def _print_trace(found: list[Decision]) -> None:
     for line in lines:
         terminal.say(line.decode())
     if left_out:
-        terminal.note(f"{left_out} of {len(found)} requests are left out: their tokens were not counted")
+        terminal.note(f"{left_out} of {len(found)} requests are left out, since their tokens were not counted")
 
 
 def explain(
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="What a reply carries as x-request-id.")],
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The x-request-id of a reply.")],
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Tell the story of one request. Asked for, considered, waited, tried, answered."""
+    """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
     found = _one(find_installation(config, state), request_id)
     if json:
         terminal.emit(_document(found))

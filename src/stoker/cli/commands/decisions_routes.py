@@ -25,14 +25,14 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
 
     rows = tier_routes(decisions, clouds)
     if not rows:
-        terminal.say("no requests that name a task are recorded yet")
-        terminal.note('they ask for the model "auto", or "auto:CLASS"; a dry run: stoker route "PROMPT"')
+        terminal.say("no routed requests are recorded yet")
+        terminal.note('such requests ask for the model "auto" or "auto:CLASS"; try it: stoker route "PROMPT"')
         return
     whole = total_route(rows)
     terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
     untried = _untried(decisions)
     none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
-    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests named a task{none}")
+    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests were routed{none}")
     classes = silent_failures_by_class(live)
     terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
     for name, one in classes.items() if len(classes) > 1 else ():

@@ -96,7 +96,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
             found = DoctorFinding(part, DoctorHealth.WARN, error.message, "write a first one", "stoker init")
         else:
             found = DoctorFinding(
-                part, DoctorHealth.FAIL, error.message, "mend each of these lines", "stoker config check"
+                part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
             )
         return None, found
     said = config_warnings(settings)

@@ -61,13 +61,13 @@ def platform() -> list[DoctorFinding]:
     """What the program uses where the system has it: pidfd, unix sockets, uvloop."""
     findings = []
     if hasattr(os, "pidfd_open"):
-        findings.append(DoctorFinding("pidfd", DoctorHealth.OK, "the end of a process is seen at once"))
+        findings.append(DoctorFinding("pidfd", DoctorHealth.OK, "the end of a process is noticed at once"))
     else:
         findings.append(
             DoctorFinding(
                 "pidfd",
                 DoctorHealth.WARN,
-                "not available: the end of a process is found by looking for it",
+                "not available: the end of a process is noticed by polling",
                 "use Linux 5.3 or newer with Python 3.11 or newer",
                 "stoker doctor",
             )
@@ -120,7 +120,7 @@ def state_directory(state: Path, running: int | None) -> DoctorFinding:
     if holder is not None:
         return DoctorFinding(
             part, DoctorHealth.WARN, f"{state}: locked by {holder}, which does not answer on its socket",
-            "wait a moment if it just started; else end it", "stoker serves status",
+            "wait if it has just started; otherwise end it", "stoker serves status",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{state}, not locked")
 
@@ -154,7 +154,7 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
             "set [front_door] host and port to an address of this machine", "stoker config check",
         )  # fmt: skip
     if running is not None:
-        return DoctorFinding("port", DoctorHealth.OK, f"{where} is held by the running Stoker (pid {running})")
+        return DoctorFinding("port", DoctorHealth.OK, f"{where} is used by the running Stoker (pid {running})")
     return DoctorFinding(
         "port", DoctorHealth.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
         "end that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
@@ -172,7 +172,7 @@ def access(front_door: FrontDoor) -> DoctorFinding:
             "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
         )
     return DoctorFinding(
-        "keys", DoctorHealth.WARN, f"{where}: everybody who reaches the port may use and administer it",
+        "keys", DoctorHealth.WARN, f"{where}: everybody who reaches the port can use and administer Stoker",
         'add keys to [front_door] and remove auth = "none"', "stoker config check",
     )  # fmt: skip
 
@@ -215,7 +215,11 @@ def weights(serve: Serve) -> DoctorFinding:
     part, path = f"weights of {serve.name}", Path(serve.model)
     if not path.exists():
         return DoctorFinding(
-            part, DoctorHealth.FAIL, f"{path} is not there", "put the file there, or mend `model`", "stoker config show"
+            part,
+            DoctorHealth.FAIL,
+            f"{path} does not exist",
+            "put the file there, or correct `model`",
+            "stoker config show",
         )
     if not os.access(path, os.R_OK) or path.is_dir():
         what = "is a directory" if path.is_dir() else "cannot be read by this user"
@@ -223,7 +227,7 @@ def weights(serve: Serve) -> DoctorFinding:
     if not discover.has_magic(path):
         return DoctorFinding(
             part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
-            "download it again; a pointer file or an error page is a usual cause", f"head -c 100 {path}",
+            "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
 
@@ -236,13 +240,13 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
     if absent:
         return DoctorFinding(
             "slots", DoctorHealth.WARN, f"found {seen}; not found: {', '.join(absent)}",
-            "mend `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
+            "correct `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
         )  # fmt: skip
     unused = [slot.name for slot in settings.slots if all(serve.slot != slot.name for serve in settings.serves)]
     if unused and settings.serves:
         return DoctorFinding(
-            "slots", DoctorHealth.WARN, f"no serve lives in: {', '.join(unused)}",
-            "give a serve this slot, or remove the slot", "stoker config show",
+            "slots", DoctorHealth.WARN, f"no serve uses: {', '.join(unused)}",
+            "set `slot` of a serve to it, or remove the slot", "stoker config show",
         )  # fmt: skip
     return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
 
@@ -258,11 +262,11 @@ def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
     ]
     detail = "; ".join(words) or f"none found: models run on processors and {figures.size(main.total)} of main memory"
     if notes:
-        return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see what it says", "stoker fit")
+        return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see the details", "stoker fit")
     if found and probe.by_process() is None:
         return DoctorFinding(
-            part, DoctorHealth.WARN, f"{detail}; who holds their memory is not shown",
-            "without it Stoker goes by `memory` of serves, and by estimates", "stoker fit",
+            part, DoctorHealth.WARN, f"{detail}; the driver does not show who uses their memory",
+            "without it Stoker uses `memory` of serves, and estimates", "stoker fit",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, detail)
 
@@ -282,13 +286,17 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
     if paths.placement:
         found += placement_problems(serve, paths.vault)
     if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):
-        found.append("systemd is not in charge of this machine, and the serve is a unit")
+        found.append("the serve is a systemd unit, but systemd does not run on this machine")
     if not found:
         return None
     own = f"serve '{serve.name}': "
     detail = "; ".join(problem.removeprefix(own) for problem in found)
     return DoctorFinding(
-        f"serve {serve.name}", DoctorHealth.FAIL, detail, "mend this; it cannot start", f"stoker serves up {serve.name}"
+        f"serve {serve.name}",
+        DoctorHealth.FAIL,
+        detail,
+        "correct this; the serve cannot start",
+        f"stoker serves up {serve.name}",
     )
 
 
@@ -310,7 +318,7 @@ def disk(part: str, folder: Path, command: str) -> DoctorFinding:
 
 
 def containers(serves: Sequence[Serve]) -> DoctorFinding:
-    """Docker, its daemon and a Compose, where a serve is a container; information only where none is."""
+    """Docker, its daemon and a Compose, where a serve is a container; information only if none is."""
     import asyncio
 
     from stoker.domain.serve import Driver

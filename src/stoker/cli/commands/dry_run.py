@@ -41,7 +41,10 @@ def switch_plan(
     status = _status(installation)
     if names is None:
         if status is None:
-            raise NotRunning(f"which serves would come up depends on what runs, and nothing does: {installation.start}")
+            raise NotRunning(
+                "which serves would be loaded depends on the running Stoker, and none runs; start it: "
+                f"{installation.start}"
+            )
         names = serves_to_load(installation.settings, status)
     return [_switch(installation, status, name, force, drain_timeout) for name in names]
 
@@ -50,7 +53,7 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
     """What stopping `name` (None: everything loaded) would do."""
     status = _status(installation)
     if status is None:
-        raise NotRunning(f"nothing runs, so nothing would be stopped; start it: {installation.start}")
+        raise NotRunning(f"Stoker does not run, so nothing would be stopped; start it: {installation.start}")
     if name is None:
         chosen = [serve for serve in status.serves if not serve.is_gone]
     else:
@@ -59,7 +62,7 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
     for serve in chosen:
         body = {"serve": serve.name, "drain_timeout": drain_timeout}
         steps = [] if serve.is_gone else [_leave(serve, drain_timeout)]
-        plans.append(DryRunPlan(serve.name, steps or ["nothing: it is stopped already"], _request("unload", body)))
+        plans.append(DryRunPlan(serve.name, steps or ["nothing: it is already stopped"], _request("unload", body)))
     return plans
 
 
@@ -143,7 +146,7 @@ def _switch(
     own = running.name if running else configured.name if configured else name
     request = _request("switch", {"serve": own, "force": force, "drain_timeout": drain_timeout})
     if running is not None and running.state == "ready":
-        return DryRunPlan(own, ["do nothing: it is ready already"], request)
+        return DryRunPlan(own, ["do nothing: it is already ready"], request)
     if configured is not None and configured.needs_force and not force:
         return DryRunPlan(own, [f"refuse: its status is {configured.status}; --force overrides that"], request)
     if configured is not None and installation.settings is not None and installation.settings.paths.placement:
@@ -152,7 +155,7 @@ def _switch(
         misplaced = placement_problems(configured, installation.settings.paths.vault)
         if misplaced:
             return DryRunPlan(own, [f"refuse: {'; '.join(misplaced)}"], request)
-    steps = [] if status is not None else [f"fail: nothing runs here; start it first: {installation.start}"]
+    steps = [] if status is not None else [f"fail: Stoker does not run here; start it first: {installation.start}"]
     victims = _in_the_way(status, running) if status is not None and running is not None else []
     if configured is not None and configured.base_url is None:
         steps.append(_check(installation, configured, victims))
@@ -160,16 +163,18 @@ def _switch(
     command = None
     for entry in configured.conflicts if configured is not None else ():
         if entry.startswith(("unit:", "container:")):
-            steps.append(f"stop {entry.replace(':', ' ')} and keep it from coming back, if it is there")
+            steps.append(f"stop {entry.replace(':', ' ')} and disable it, if it exists")
     if configured is None:
         steps.append("start it (give --config to see the command)")
     elif configured.base_url is not None:
-        steps.append(f"ask {configured.base_url} whether it is ready (it runs by itself)")
+        steps.append(f"ask {configured.base_url} whether it is ready (it is external)")
     else:
         try:
             if configured.container is not None and installation.settings is not None:
                 lines = container_lines(configured, installation.settings.paths)
-                steps += [f"run: {line}" for line in lines] or [f"leave container {configured.container}: it runs"]
+                steps += [f"run: {line}" for line in lines] or [
+                    f"leave container {configured.container} as it is: it runs"
+                ]
                 command = " && ".join(lines) or None
             elif configured.unit is not None:
                 command = f"systemctl start {configured.unit}"
@@ -186,7 +191,7 @@ def _switch(
         steps.append(f"wait for GET {configured.health}, '{wanted}' in /v1/models{canary}, at most {limit}")
     if victims:
         baseline = _baseline(installation, own, victims)
-        steps.append(f"if it does not come up: start {' and '.join(v.name for v in victims)} again{baseline}")
+        steps.append(f"if it does not become ready: start {' and '.join(v.name for v in victims)} again{baseline}")
     return DryRunPlan(own, steps, request, command)
 
 
@@ -195,8 +200,8 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
     looked = ["its command", "its weights"] if serve.model else ["its command"]
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []
-    before = f", before {' and '.join(v.name for v in victims)} is touched" if victims else ""
-    return f"look whether it can start{before}: {', '.join([*looked, _memory(installation, serve)])}"
+    before = f", before {' and '.join(v.name for v in victims)} is stopped" if victims else ""
+    return f"check whether it can start{before}: {', '.join([*looked, _memory(installation, serve)])}"
 
 
 def _memory(installation: Installation, serve: Serve) -> str:

@@ -7,19 +7,19 @@ from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
 
 OUTCOMES = {
-    "open": "still open, or the process ended before it was sealed",
+    "open": "still open, or the process ended before it was finished",
     "served": "answered completely",
     "client_left": "the client left before the end",
     "refused": "refused before anything was generated",
     "upstream_failed": "the model server failed",
     "cut": "ended by Stoker: a drain timeout, a shutdown or an operator",
-    "stalled": "ended because the model server, or the client, fell silent",
-    "bug": "Stoker itself broke; its log has the detail under this id",
+    "stalled": "ended because the model server or the client stopped sending",
+    "bug": "an internal error of Stoker; search its log for this id",
 }
 
 BY = {
-    "declared": "the caller's word", "rules": "its form", "learned": "its text", "model": "the classifier model",
-    "default": "default: nothing to go by",
+    "declared": "the caller's declaration", "rules": "its form", "learned": "its text", "model": "the classifier model",
+    "default": "default: no signs of a class",
 }  # fmt: skip
 """Who said which class a task is of."""
 
@@ -38,7 +38,7 @@ def describe(decision: Decision) -> str:
         ("tokens", _tokens(decision)),
         ("outcome", _outcome(decision)),
         *_like_it(decision),
-        ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: bytes passed as they came"),
+        ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: passed through unchanged"),
     ]
     lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
     return "\n".join([f"request {one_line(decision.id)}", *lines])
@@ -46,10 +46,10 @@ def describe(decision: Decision) -> str:
 
 def _candidates(decision: Decision) -> list[tuple[str, str]]:
     if not decision.candidates:
-        return [("candidates", f"none looked at{f'; {decision.serve} used' if decision.serve else ''}")]
+        return [("candidates", f"none considered{f'; {decision.serve} used' if decision.serve else ''}")]
     told = []
     for place, candidate in enumerate(decision.candidates):
-        taken = "used" if decision.attempts else "chosen, and never called"
+        taken = "used" if decision.attempts else "chosen, but not called"
         words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
         told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
     return told
@@ -65,7 +65,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""
-        again = f"; asked again {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
+        again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
         told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
@@ -79,7 +79,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
 def _like_it(decision: Decision) -> list[tuple[str, str]]:
     if not decision.unrecorded:
         return []
-    return [("", f"{decision.unrecorded} more like it came before, which have no record of their own")]
+    return [("", f"{decision.unrecorded} more refusals like it came before, without records of their own")]
 
 
 def _after(value: float | None) -> str:
@@ -108,7 +108,7 @@ def _tokens(decision: Decision) -> str:
 
 
 def _outcome(decision: Decision) -> str:
-    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'a word that this version does not know')}"
+    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'unknown to this version')}"
     if decision.status:
         said += f"; status {decision.status}"
     return said + (f", because {decision.reason}" if decision.reason else "")

@@ -24,7 +24,7 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[SERVE|MODEL.gguf|DIR]",
-        help="A serve's name, or a path to a model (one that has a / in it, or ends in .gguf). Default: every serve.",
+        help="Name of a serve, or path of a model (with a / in it, or ending in .gguf). Default: every serve.",
         autocompletion=options.serve_names,
         show_default=False,
     ),
@@ -34,18 +34,20 @@ Target = Annotated[
 def fit(
     target: Target = None,
     context: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tokens that one request may use.")] = None,
-    parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Requests at once.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of requests at once.")] = None,
     cache_type: Annotated[
-        str | None, typer.Option("--cache-type", metavar="TYPE", help="Of the KV cache: f16, q8_0, q4_0, fp8...")
+        str | None, typer.Option("--cache-type", metavar="TYPE", help="Type of the KV cache: f16, q8_0, q4_0, fp8...")
     ] = None,
     device_memory: Annotated[
         str | None,
-        typer.Option("--device-memory", metavar="SIZE", help='As if there were one device with so much: "24GiB".'),
+        typer.Option(
+            "--device-memory", metavar="SIZE", help='Act as if there were one device with this much memory: "24GiB".'
+        ),
     ] = None,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Whether a model fits, and the largest context that would. Reads headers only; exit 1 if one does not fit."""
+    """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.shape import UnreadableModel
     from stoker.fleet.memory.host import host_memory

@@ -47,7 +47,7 @@ def gate(
     from stoker.measure.gate import judgement
 
     if again and dry_run:
-        raise UsageError("--again measures, --dry-run does not: give one of them")
+        raise UsageError("--again measures and --dry-run does not: give one of them")
     found = running_serve.find_running(serve, config, state)
     judging = gate_measurements.gate_measurement(found, alias, name, suites, unknown_ok)
     asked = judging.gate

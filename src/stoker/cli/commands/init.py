@@ -23,26 +23,24 @@ MOST_MODELS = 4
 
 def init(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")] = Path("stoker.toml"),
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; take the answers that would be offered.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; take every default.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and comments every choice."""
+    """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and explains each choice in a comment."""
     if path.exists() and not force:
         raise UsageError(
             f"{path} exists: check it with `stoker config check --config {path}`, or overwrite it: --force"
         )
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or choose another --path")
+        raise UsageError(f"{path}: the directory {path.parent} does not exist; create it, or choose another --path")
     from stoker.cli.commands import init_config
     from stoker.cli.machine import discover
     from stoker.config.paths import default_vault
 
     asks = not (yes or json)
     if asks and not sys.stdin.isatty():
-        terminal.note("no terminal to ask on: taking every default (as with --yes)")
+        terminal.note("there is no terminal to ask questions on, so every default is taken, as with --yes")
         asks = False
     vault = default_vault()
     found = take_inventory(vault)
@@ -61,7 +59,7 @@ def init(
         return
     terminal.say(f"wrote {where}")
     for problem in problems:
-        terminal.note(f"to mend before it runs: {problem}")
+        terminal.note(f"to fix before it runs: {problem}")
     if not discover.has_llama_cpp(found.engines):
         terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
     if not found.models:
@@ -110,7 +108,7 @@ def ask_models(models: Sequence[ModelFile]) -> list[ModelFile]:
         numbers = [part.strip() for part in answer.split(",") if part.strip()]
         if numbers and all(n.isdigit() and 1 <= int(n) <= len(models) for n in numbers):
             return [models[int(n) - 1] for n in dict.fromkeys(numbers)]
-        terminal.note(f"write numbers from 1 to {len(models)}, such as {default}")
+        terminal.note(f"give numbers from 1 to {len(models)}, such as {default}")
 
 
 def _shipped() -> list[ModelFile]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stoker.fleet.systemd.install import Changes
     from stoker.fleet.systemd.units import InstallSite
 
-app = typer.Typer(help="Stoker as a service of this machine.", no_args_is_help=True)
+app = typer.Typer(help="Install Stoker as a service of this machine.", no_args_is_help=True)
 ROOT = Path("/")
 
 
@@ -37,34 +37,37 @@ def systemd(
         typer.Option(
             "--profile",
             metavar="SERVE",
-            help="The serve that is to run after the next start. Default: the last resident of each slot.",
+            help="The serve to load at the next start. Default: the last resident of each slot.",
             autocompletion=options.serve_names,
             show_default=False,
         ),
     ] = None,
     start: Annotated[bool, typer.Option("--start", help="Start it now, and at every boot.")] = False,
-    user: Annotated[bool, typer.Option("--user", help="As units of your own systemd, without root.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="Install into your own systemd, without root.")] = False,
     run_as: Annotated[
         str | None,
         typer.Option(
-            "--run-as", metavar="NAME", help="Who the services run as. Default: who typed `sudo`.", show_default=False
+            "--run-as",
+            metavar="NAME",
+            help="Account that the services run as. Default: the user who typed `sudo`.",
+            show_default=False,
         ),
     ] = None,
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Install into the system under this directory.")
     ] = ROOT,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the units of this configuration away again.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also write over units that were changed by hand.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the units of this configuration.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also overwrite units that were changed by hand.")] = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Write units for the front door, its watchdog and the serves that are units. All of them, or none."""
+    """Write systemd units for the front door, its watchdog and serves with driver systemd: all of them, or none."""
     if remove and (profile is not None or start):
-        raise UsageError("--remove takes everything away: leave out --profile and --start")
+        raise UsageError("--remove removes all units: leave out --profile and --start")
     if user and run_as is not None:
-        raise UsageError("units of your own systemd run as you: leave out --run-as, or leave out --user")
+        raise UsageError("units of your own systemd run as you: leave out --run-as or --user")
     if start and root != ROOT:
-        raise UsageError(f"what is installed under {root} is not this system: leave out --start")
+        raise UsageError(f"units under {root} are not part of this system: leave out --start")
     from stoker.fleet.systemd import install
 
     account = _account(user, run_as)
@@ -156,7 +159,7 @@ def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
     missing = [name for name in names if not re.search(rf"^\s*{name}=.", text, re.MULTILINE)]
     if missing:
         raise RequestRefused(
-            f"a service does not see your shell's {', '.join(missing)}: write `{missing[0]}=...` into {path} "
+            f"a service does not see your shell's variables {', '.join(missing)}: write `{missing[0]}=...` into {path} "
             f"(first `install -m 600 /dev/null {where}`), or point to a file (file:PATH) in the configuration",
             code="secrets_missing",
         )
@@ -233,7 +236,7 @@ def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, profi
         if dry_run and text is not None:
             terminal.say("\n".join(f"    {line}".rstrip() for line in text.splitlines()))
     if not changes.files:
-        terminal.say("nothing to remove" if remove else "every unit is as it should be")
+        terminal.say("nothing to remove" if remove else "every unit is up to date")
     if slot is not None:
         terminal.say(f"{profile} {'would be' if dry_run else 'is'} what runs in slot {slot} after the next start")
     for argv in changes.after:

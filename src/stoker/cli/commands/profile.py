@@ -29,7 +29,7 @@ _File = Annotated[
 
 @app.command()
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
+    """Show the measurement and verdict of each tier at each class, and the grades of live answers."""
     from stoker.cli.commands.live_grades import live_rows
     from stoker.measure.statistics.stats import wilson
     from stoker.request.decide.demotion import describe_demotion
@@ -47,7 +47,9 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         )
         return
     if not keys:
-        terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
+        terminal.say(
+            "nothing is measured yet; answers of local tiers are verified, and local tiers get no high-risk classes"
+        )
         terminal.note("measure them: stoker eval bootstrap")
         return
     columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT", "LIVE")
@@ -68,9 +70,9 @@ def show(config: options.Config = None, state: options.State = None, json: optio
     for (tier, name), why in (stale or {}).items():
         terminal.say(f"{tier} at {name}: {why}")
     if stale:
-        terminal.note("measure again what counts no longer: stoker eval calibrate")
+        terminal.note("measure stale rows again: stoker eval calibrate")
     elif stale is None:
-        terminal.note("which rows still count is known while Stoker runs: " + installation.start)
+        terminal.note("only a running Stoker knows which rows are stale; start it: " + installation.start)
 
 
 @app.command()
@@ -79,7 +81,7 @@ def diff(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Another profile. Default: before the last change.",
+            help="The profile to compare with. Default: the one before the last change.",
             autocompletion=options.profile_files,
             show_default=False,
         ),
@@ -88,14 +90,14 @@ def diff(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """What changed: verdicts that are new, gone, or other than they were. Exit 1 if any did."""
+    """Show verdicts that are new, gone or different. Exit 1 if there are any."""
     from stoker.store.profile import ProfileFile, load
 
     installation = find_installation(config, state)
     if other is None:
         history = ProfileFile(_path(installation)).history()
         if not history:
-            raise UsageError("there is no earlier profile to compare with: stoker profile diff FILE")
+            raise UsageError("there is no earlier profile to compare with; give one: stoker profile diff FILE")
         other = history[-1]
     before, now = load(other, _WRITTEN), _own(installation)
     changes = [
@@ -115,11 +117,13 @@ def diff(
 
 @app.command()
 def export(
-    to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to. Default: standard output.")] = None,
+    to: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="File to write. Default: standard output.")
+    ] = None,
     config: options.Config = None,
     state: options.State = None,
 ) -> None:
-    """Write the profile as it is routed by."""
+    """Write the profile that routing uses."""
     from stoker.store.profile import encode
 
     body = encode(_own(find_installation(config, state)).values())
@@ -135,11 +139,11 @@ def export(
 @app.command("import")
 def import_(
     file: _File,
-    replace: Annotated[bool, typer.Option("--replace", help="Drop every row that FILE does not have.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Also drop every row that is not in FILE.")] = False,
     config: options.Config = None,
     state: options.State = None,
 ) -> None:
-    """Take over the rows of FILE, each in the place of the one it had. The old profile stays in its history."""
+    """Add the rows of FILE to the profile; they replace rows for the same tier and class. The old profile is kept."""
     from stoker.store.profile import ProfileFile, load
 
     installation = find_installation(config, state)
@@ -149,7 +153,7 @@ def import_(
         ProfileFile(_path(installation)).write({**kept, **rows}.values())
     except OSError as error:
         raise UsageError(f"{_path(installation)} cannot be written: {error.strerror}") from error
-    terminal.say(f"{len(rows)} rows taken over into {_path(installation)}")
+    terminal.say(f"{len(rows)} rows imported into {_path(installation)}")
     terminal.note("route by them: stoker reload")
 
 
@@ -203,7 +207,7 @@ def _path(installation: Installation) -> Path:
 
     router = None if installation.settings is None else installation.settings.router
     if router is None:
-        raise UsageError("no tiers are configured here: a profile is of [[tier]] entries")
+        raise UsageError("no [[tier]] is configured, so there is no profile; add a tier first")
     return path_of(router, installation.state)
 
 

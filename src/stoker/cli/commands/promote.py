@@ -22,16 +22,20 @@ LOOK = 0.5
 def promote(
     alias: Annotated[str | None, typer.Argument(metavar="[ALIAS]", help="The alias. Default: show all.")] = None,
     serve: Annotated[
-        str | None, typer.Argument(metavar="[SERVE]", help="What it is to mean.", autocompletion=options.serve_names)
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]", help="The serve that the alias will mean.", autocompletion=options.serve_names
+        ),
     ] = None,
     evidence: Annotated[
         str | None, typer.Option("--evidence", metavar="ID", help="A gate's result. Default: the newest of SERVE.")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Let it mean again what the configuration says.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Without evidence; --reason is kept.")] = False,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the promotion.")] = "",
+    reset: Annotated[bool, typer.Option("--reset", help="Reset the alias to the serve in the configuration.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Promote without evidence; give a --reason.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; recorded with the promotion.")] = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until its watch is over; exit 1 if it was taken back.")
+        bool,
+        typer.Option("--wait", help="Wait until the promotion is no longer watched; exit 1 if it was rolled back."),
     ] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -46,7 +50,9 @@ def promote(
         if reset:
             answer = control.reset(alias)
         elif serve is None:
-            raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
+            raise UsageError(
+                f"a serve is missing: type stoker promote {alias} SERVE, or stoker promote {alias} --reset"
+            )
         else:
             found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
@@ -60,7 +66,7 @@ def promote(
     else:
         terminal.say(done)
         if not reset and not wait and answer.get("watch"):
-            terminal.note(f"watched for {answer['watch']:g} s; stoker promote {alias} --reset undoes it")
+            terminal.note(f"watched for {answer['watch']:g} s; undo it: stoker promote {alias} --reset")
     if answer.get("kept") is False:
         raise typer.Exit(FAILED)
 
@@ -81,7 +87,7 @@ def _show(control: Control, json: bool) -> None:
         terminal.emit(aliases)
         return
     if not aliases:
-        terminal.say("no aliases: [alias.NAME] in the configuration makes one")
+        terminal.say("there are no aliases; add one to the configuration: [alias.NAME]")
         return
     rows = [
         (
@@ -105,7 +111,7 @@ def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:
             if not quiet:
-                terminal.note(f"{alias} was taken back: stoker slot status and the events of /status say why")
+                terminal.note(f"{alias} was rolled back; see why: stoker slot status")
             return False
         if found["watched_for"] is None:
             return True

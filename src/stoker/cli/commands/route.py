@@ -13,25 +13,26 @@ from stoker.cli.console.installation import find_installation
 
 
 def route(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What a user would say; `-` reads it from stdin.")],
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The prompt; `-` reads it from stdin.")],
     task: Annotated[
         str | None,
         typer.Option(
             "--class",
             metavar="CLASS",
-            help="As if the caller had declared this class.",
+            help="Act as if the caller had declared this class.",
             autocompletion=options.class_names,
             show_default=False,
         ),
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="As if for this model: `auto:CLASS`, or an alias of a task.")
+        str,
+        typer.Option("--model", metavar="NAME", help="Act as if for this model: `auto:CLASS`, or an alias of `auto`."),
     ] = "auto",
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
+    """Show which tier would answer PROMPT, and why: its class, and each tier in order."""
     text = sys.stdin.read() if prompt == "-" else prompt
     with find_installation(config, state).control() as control:
         found = control.route(text, model, task)

@@ -23,28 +23,26 @@ if TYPE_CHECKING:
 
 def experiment(
     model: Annotated[str, typer.Option("--model", help="Weights: a GGUF file; with --cmd, whatever {model} means.")],
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where clients reach it.")],
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port for clients.")],
     gpu: Annotated[
         str | None,
-        typer.Option("--gpu", metavar="UUID_OR_INDEX", help="The only GPU that it sees; index in PCI order."),
+        typer.Option("--gpu", metavar="UUID_OR_INDEX", help="The only GPU that it may use; index in PCI order."),
     ] = None,
     served_name: Annotated[
-        str | None, typer.Option("--served-name", help="Its name for clients. Default: from the model.")
+        str | None, typer.Option("--served-name", help="Model name for clients. Default: derived from the model.")
     ] = None,
     context: Annotated[int, typer.Option("--context", min=1, help="Tokens that one request may use.")] = 4096,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Requests that it works on at once.")] = 4,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many requests it runs at once.")] = 4,
     cmd: Annotated[
         str | None,
         typer.Option("--cmd", help="Any server with an OpenAI-like API: 'vllm serve {model} --port {port}'."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print exactly what would run, and change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and change nothing.")] = False,
     extra: Annotated[
         list[str] | None, typer.Argument(metavar="[-- ARGS...]", help="Further arguments for the engine.")
     ] = None,
 ) -> None:
-    """Run one serve from parameters. Until Ctrl-C; no configuration is read or changed."""
+    """Run one serve from parameters, until Ctrl-C. Reads and changes no configuration."""
     serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()))
     if dry_run:
         from stoker.cli.commands.dry_run import command_line
@@ -96,7 +94,7 @@ def serve_for(
             )
         model = str(weights)
     elif "{port}" not in cmd:
-        raise UsageError("--cmd must contain {port}: a free port is filled in there")
+        raise UsageError("--cmd must contain {port}; Stoker fills in a free port")
     name = served_name or slug(model)
     engine = "llama.cpp" if cmd is None else "openai"
     return Serve(

@@ -54,44 +54,48 @@ def stage(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="What it is called in the vault. Default: as at its source."),
+        typer.Option("--as", metavar="NAME", help="Its name in the vault. Default: as at its source."),
     ] = None,
     sha256: Annotated[
         list[str] | None,
         typer.Option(
-            "--sha256", metavar="[FILE=]HEX", help="The digest that it, or FILE of it, must have (repeatable)."
+            "--sha256", metavar="[FILE=]HEX", help="The expected digest of the model, or of its FILE (repeatable)."
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on with what an earlier attempt left, or begin anew.")
+        bool, typer.Option("--resume/--no-resume", help="Continue an earlier attempt, or start again.")
     ] = True,
     quota: Annotated[
         str | None,
-        typer.Option("--quota", metavar="SIZE", help='What the whole vault may hold: "200GiB".', show_default=False),
+        typer.Option(
+            "--quota", metavar="SIZE", help='Most that the whole vault may hold: "200GiB".', show_default=False
+        ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="What is in the vault, and which serves use it.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the models in the vault, and the serves that use them.")
+    ] = False,
     remove: Annotated[
         str | None,
         typer.Option(
             "--remove",
             metavar="NAME",
-            help="Take a model out of the vault; refused while a serve names it.",
+            help="Remove a model from the vault. Refused while a serve uses it.",
             autocompletion=staged_names,
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="With --remove: also while a serve names it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --remove: also if a serve uses it.")] = False,
     dry_run: options.DryRun = False,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
+    """Fetch a model into the vault while requests go on. Also lists and removes models of the vault."""
     import asyncio
 
     from stoker.cli.commands import stage_output
 
     if sum((source is not None, list_, remove is not None)) != 1:
-        raise UsageError("say one of: what to stage (a SOURCE), --list, or --remove NAME")
+        raise UsageError("give one of SOURCE, --list and --remove NAME")
     if force and remove is None:
         raise UsageError("--force goes with --remove NAME only")
     ground = find_ground(config)

@@ -61,7 +61,7 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
     if result.fetched:
         terminal.say(f"vault:{result.name} is staged: {files}, after {figures.seconds(result.seconds)}")
     else:
-        terminal.say(f"vault:{result.name} is there already, the very same: {files}; nothing was fetched")
+        terminal.say(f"vault:{result.name} is already there, unchanged: {files}; nothing was fetched")
     for name, digest in _weights(result).items():
         terminal.say(f"  {digest}  {name}{'  (as given)' if name in result.proved else ''}")
     terminal.say()
@@ -105,7 +105,7 @@ def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> 
     if rows:
         terminal.table(_COLUMNS, rows, right=_COLUMNS[1:3])
     else:
-        terminal.say(f"nothing is in {vault}")
+        terminal.say(f"{vault} is empty")
     for box in begun:
         terminal.say(f"begun: vault:{box.name}, {figures.size(box.size)} so far, from {_origin(box.note) or '?'}")
     terminal.say(f"{figures.size(vaults.used(vault))} in {vault}")

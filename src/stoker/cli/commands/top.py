@@ -30,9 +30,9 @@ def top(
     config: options.Config = None,
     state: options.State = None,
     interval: Annotated[
-        str, typer.Option("--interval", "-n", metavar="TIME", help='Time between two looks ("1s").')
+        str, typer.Option("--interval", "-n", metavar="TIME", help='Time between two updates ("1s").')
     ] = "1s",
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit. Without a terminal: always.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit. Default without a terminal.")] = False,
     json: options.Json = False,
 ) -> None:
     """Watch slots, serves, memory, requests and events. Ctrl-C ends it."""
@@ -86,7 +86,7 @@ def _head(now: StatusAnswer, wall: float) -> Text:
     up = wall - now.started_at if now.started_at else None
     text.append(f"  up {figures.seconds(up)}  {now.frontdoor.in_flight} in flight", style="not bold")
     if now.draining:
-        text.append("  draining: nothing new is admitted", style="yellow")
+        text.append("  draining: no new requests are admitted", style="yellow")
     return text
 
 

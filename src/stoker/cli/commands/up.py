@@ -21,12 +21,14 @@ DEMO_PORT = 8000
 
 def up(
     config: options.Config = None,
-    demo_: Annotated[bool, typer.Option("--demo", help="Two tiny models and no configuration, to try it out.")] = False,
+    demo_: Annotated[
+        bool, typer.Option("--demo", help="Run two tiny models without a configuration, to try Stoker out.")
+    ] = False,
     leave_running: Annotated[
-        bool, typer.Option("--leave-running", help="Ctrl-C and SIGTERM leave the models running for the next `up`.")
+        bool, typer.Option("--leave-running", help="On Ctrl-C or SIGTERM, leave the models running for the next `up`.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Start what was resident in each slot when Stoker last ran.")
+        bool, typer.Option("--resume", help="Load the models that were resident when Stoker last ran.")
     ] = False,
     port: Annotated[
         int | None,
@@ -37,15 +39,15 @@ def up(
     force: Annotated[
         list[str] | None,
         typer.Option(
-            "--force", metavar="NAME", help="Let this rejected or blocked serve run (repeatable).", show_default=False
+            "--force", metavar="NAME", help="Allow this rejected or blocked serve (repeatable).", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Run the front door and its models. In the foreground; Ctrl-C ends both."""
+    """Run the front door and its models in the foreground. Ctrl-C stops both."""
     if demo_ and config is not None:
-        raise UsageError("--demo brings its own configuration: leave out --config, or leave out --demo")
+        raise UsageError("--demo has its own configuration: leave out --config or --demo")
     if demo_ and leave_running:
-        raise UsageError("the demo's models end with it: leave out --leave-running, or use a configuration")
+        raise UsageError("--leave-running does not work with --demo: leave it out, or use a configuration")
     read = _demo_settings(port) if demo_ else _file_settings(config, port)
     settings = read()
     forced = frozenset(force or ())

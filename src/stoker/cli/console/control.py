@@ -80,6 +80,11 @@ class Control:
     def status(self) -> StatusAnswer:
         return parse(self.document("/status"), StatusAnswer)
 
+    def read_status(self) -> tuple[dict[str, Any], StatusAnswer]:
+        """GET /status, as it came and as a record."""
+        document = self.document("/status")
+        return document, parse(document, StatusAnswer)
+
     def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> SwitchAnswer:
         """Load `serve` and wait until it is proved ready, however long that takes."""
         body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}
@@ -131,7 +136,7 @@ class Control:
             status, payload = response.status, response.read()
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(
-                f"no stoker is running here (nothing listens on {self.path}); start it: {self.start_hint}"
+                f"Stoker does not run here (nothing listens on {self.path}); start it: {self.start_hint}"
             ) from error
         except PermissionError as error:
             raise RequestRefused(
@@ -139,12 +144,14 @@ class Control:
             ) from error
         except TimeoutError as error:
             raise UnreadableAnswer(
-                f"stoker did not answer {method} {path} on {self.path} within {timeout:g} s; is its process stopped?"
+                f"Stoker did not answer {method} {path} on {self.path} within {timeout:g} s; check whether its "
+                "process is suspended"
             ) from error
         except (http.client.HTTPException, OSError) as error:
             raise UnreadableAnswer(
-                f"stoker broke off while answering {method} {path} on {self.path} ({type(error).__name__}); "
-                "look at the terminal or the journal where `stoker up` runs"
+                f"Stoker closed the connection while answering {method} {path} on {self.path} "
+                f"({type(error).__name__}); "
+                "see the terminal or journal of `stoker up`"
             ) from error
         finally:
             self.close()
@@ -155,14 +162,16 @@ def _read(status: int, payload: bytes, asked: str) -> dict[str, Any]:
     try:
         document = json.loads(payload or b"{}")
     except ValueError as error:
-        raise UnreadableAnswer(f"stoker answered {asked} with {status} and no JSON; restart `stoker up`") from error
+        raise UnreadableAnswer(
+            f"Stoker answered {asked} with {status} and without JSON; restart `stoker up`"
+        ) from error
     if not isinstance(document, dict):
-        raise UnreadableAnswer(f"stoker answered {asked} with JSON that is no object; restart `stoker up`")
+        raise UnreadableAnswer(f"Stoker answered {asked} with JSON that is not an object; restart `stoker up`")
     if status < 400:
         return document
     refusal = document.get("error")
     if not isinstance(refusal, dict):
-        raise RequestRefused(f"stoker answered {asked} with status {status} and no reason", status=status)
+        raise RequestRefused(f"Stoker answered {asked} with status {status} and no reason", status=status)
     raise RequestRefused(str(refusal.get("message", "")), code=str(refusal.get("code") or "refused"), status=status)
 
 
@@ -172,6 +181,6 @@ def parse(document: object, kind: type[T]) -> T:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         raise UnreadableAnswer(
-            f"the running stoker answers in a form that this version does not know ({error}); "
+            f"this version does not understand the answer of the running Stoker ({error}); "
             "restart `stoker up` with the version that is installed"
         ) from error

@@ -55,7 +55,7 @@ class DownloadLines:
 
     def _words(self, moved: Moved, elapsed: float, came: int) -> str:
         if not moved.file:
-            return f"{figures.size(moved.done)} are here, checking sha256"
+            return f"{figures.size(moved.done)} fetched, checking sha256"
         share = f"{100 * moved.done // moved.total:3d} %  " if moved.total else ""
         whole = f" of {figures.size(moved.total)}" if moved.total is not None else ""
         if elapsed <= 0 or came <= 0:

@@ -46,7 +46,7 @@ def unknown_serve(name: str, known: Iterable[str], where: str) -> UsageError:
     """An error that names the nearest known serve, or all of them where none is near."""
     names = sorted(known)
     if not names:
-        return UsageError(f"there is no serve '{name}': {where} has no serves at all", code="unknown_serve")
+        return UsageError(f"there is no serve '{name}': {where} has no serves", code="unknown_serve")
     near = nearest(name, names, cutoff=0.5)
     hint = f"did you mean '{near}'?" if near else f"known serves: {', '.join(names)}"
     return UsageError(f"there is no serve '{name}' in {where}; {hint}", code="unknown_serve")

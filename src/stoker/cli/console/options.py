@@ -32,14 +32,14 @@ State = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print exactly what would run, and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Also a serve whose status is rejected or blocked.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would run, and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also load a serve whose status is rejected or blocked.")]
 DrainTimeout = Annotated[
     str | None,
     typer.Option(
         "--drain-timeout",
         metavar="TIME",
-        help='Time that streams of a serve that must go get to end ("30s"; "0s" cuts at once).',
+        help='How long running requests may take to end before their serve stops ("30s"; "0s" cuts them at once).',
         show_default=False,
     ),
 ]

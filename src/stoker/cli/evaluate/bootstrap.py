@@ -56,7 +56,7 @@ def bootstrap(
 ) -> None:
     """Measure what each tier is good at, until each class is decided, and route by it from now on.
 
-    Broken off with Ctrl-C, it goes on where it was when it is called again.
+    Interrupted with Ctrl-C, the next call resumes.
     """
     installation = find_installation(config, state)
     router = _router(installation)
@@ -92,7 +92,7 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
+    """Remeasure what is no longer valid: tiers that changed, and tiers whose answers got worse."""
     installation = find_installation(config, state)
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
@@ -146,6 +146,7 @@ def _measure(
     installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
 ) -> list[ProfileRow]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
+    from stoker.cli.evaluate.fixture_run import grade_with_progress
     from stoker.cli.evaluate.running_serve import running_at
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites import grading
@@ -158,7 +159,7 @@ def _measure(
         kept = _Kept(installation.state, tier.name, known, fresh)
         began = time.time()
         try:
-            graded = _grade(known, fixtures, kept, tier.name, quiet)
+            graded = grade_with_progress(known, fixtures, kept.done, tier.name, kept.add, quiet)
         finally:
             kept.close()
         rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
@@ -174,47 +175,12 @@ def _measure(
 
 
 def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
-    from stoker.measure.suites import fixture
+    from stoker.cli.evaluate.fixture_run import fixtures_for
 
-    if suites is not None:
-        found = fixture.read_fixtures(suites, names)
-    else:
-        found = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
-    chosen = [one for one in found if not classes or one.task_class in classes]
+    chosen = [one for one in fixtures_for(known, suites, names) if not classes or one.task_class in classes]
     if not chosen:
         raise UsageError(f"there are no fixtures of {', '.join(classes)}; give some with --suites DIR")
     return chosen
-
-
-def _grade(known: RunningServe, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[GradedFixture]:
-    import asyncio
-
-    from stoker.cli.evaluate.progress import ProgressLine
-    from stoker.measure.requests.client import ModelClient
-    from stoker.measure.suites import grading
-    from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import TimeLeft
-
-    left = TimeLeft({name: len(own) for name, own in by_class(fixtures).items()})
-    last = time.monotonic()
-
-    def tell(step: GradingProgress) -> None:
-        nonlocal last
-        kept.add(step)
-        now = time.monotonic()
-        left.on_graded(step, now - last)
-        last = now
-        bar.show(f"{tier}: {step.graded.task_class}", left.share, left.seconds)
-
-    async def run() -> list[GradedFixture]:
-        client = ModelClient(known.target)
-        try:
-            return await grading.grade_fixtures(fixtures, grading.fixture_asker(client), kept.done, tell)
-        finally:
-            client.close()
-
-    with ProgressLine(quiet, "at most") as bar:
-        return asyncio.run(run())
 
 
 class _Kept:
@@ -303,7 +269,7 @@ def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixture
 
 
 def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
-    """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
+    """Why questions of a class gave no sample, and what to do: 1. decided anyway  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG
 

@@ -33,7 +33,7 @@ def classifier(
 ) -> None:
     """Measure whether a model tells classes of requests better than the built-in classifier, so that it may be on.
 
-    Broken off with Ctrl-C, it goes on where it was. Other settings are weighed by the answers that are there. Exits 1
+    Interrupted with Ctrl-C, the next call resumes. Changed settings are judged by the stored answers. Exits 1
     where it may not be on.
     """
     installation = find_installation(config, state)

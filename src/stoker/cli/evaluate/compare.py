@@ -43,7 +43,7 @@ def compare(
 ) -> None:
     """Two models side by side: by class with intervals, speed, memory and cost, and a verdict in words.
 
-    What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
+    Stored results of these models are used; missing ones are measured, with the models loaded in turn.
     Ctrl-C keeps what was measured.
     """
     from stoker.measure.comparison import models
@@ -60,10 +60,10 @@ def compare(
     notes: list[str] = []
     try:
         for name, (serve, cost) in zip((a, b), found, strict=True):
-            known = None if stored else _loaded(installation, serve, json)
+            known = None if stored else _loaded(installation, serve)
             sides.append(_side(installation, name, serve, cost, known, wanted, suites, notes, json))
     finally:
-        _restored(installation, before, json)
+        _restored(installation, before)
     result = models.compare_models(*sides)
     compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
@@ -83,7 +83,7 @@ def compare(
 
 
 def _classes(installation: Installation, names: Sequence[str], suites: Path | None) -> list[str]:
-    """Those that are asked for, else all that have fixtures. Raises UsageError of one that nobody knows."""
+    """The requested classes, else all that have fixtures. Raises UsageError for an unknown class."""
     from stoker.domain.task import CLASSES
     from stoker.measure.suites import fixture
 
@@ -131,21 +131,18 @@ def _residents(installation: Installation) -> dict[str, tuple[str, ...]]:
         return {}
 
 
-def _restored(installation: Installation, before: dict[str, tuple[str, ...]], quiet: bool) -> None:
-    """What lived in a slot when we came is loaded again. What cannot be is told of."""
+def _restored(installation: Installation, before: dict[str, tuple[str, ...]]) -> None:
+    """Load again what was in a slot before the comparison."""
+    from stoker.cli.evaluate.slot_takeover import load_again
+
     after = _residents(installation)
     for slot, residents in before.items():
         for name in residents:
             if name not in after.get(slot, ()):
-                try:
-                    with installation.control() as control:
-                        control.switch(name)
-                    terminal.note(f"{name} is back")
-                except (RequestRefused, NotRunning) as error:
-                    terminal.note(f"stoker: {name} is not back: {error.message}; load it: stoker serves up {name}")
+                load_again(installation, name)
 
 
-def _loaded(installation: Installation, serve: str, quiet: bool) -> RunningServe:
+def _loaded(installation: Installation, serve: str) -> RunningServe:
     """Loaded if it is not, which is said. Raises NotRunning."""
     from stoker.cli.evaluate.running_serve import running_at
 
@@ -174,7 +171,7 @@ def _side(
         raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
-            f"{name} : the last results, which may be of an older version; without --stored it is is measured now"
+            f"{name}: the last results, which may be of an older version; without --stored it is measured anew"
         )
     graded = [one for one in graded_in(asked) if one.task_class in classes]
     speed = _speed(timed[0]) if timed else {}
@@ -188,20 +185,18 @@ def _side(
 
 
 def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
-    """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
-    from stoker.measure.gate import judgement
+    """The newest first: of the model as it runs, or, if nothing is to run, of whatever was measured last."""
+    from stoker.cli.evaluate.whole_suites import earlier_runs
     from stoker.store.results import Results
 
+    if known is not None:
+        return earlier_runs(known, kind)
     store = Results(installation.state)
     store.sync()
     entries = store.select(kind, serve, limit=_LOOKED_AT)
-    mark = known.subject.fingerprint if known is not None else None
-    if mark is None:
-        runs = [store.load(one.id) for one in entries
-                if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
-        return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
-    runs = [store.load(one.id) for one in entries if judgement.may_match(kind, one.identity, one.execution, mark)]
-    return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, mark)]
+    runs = [store.load(one.id) for one in entries
+            if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
+    return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
 
 
 def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
@@ -218,9 +213,7 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
     missing = [one for one in fixtures if one.task_class not in whole]
     if not missing:
         return kept
-    terminal.note(
-        f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is is measured now"
-    )
+    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
 
@@ -234,7 +227,7 @@ def _timed(known: RunningServe, quiet: bool) -> Run:
     ways = targets.target_of(known)
     wanted = presets.BenchmarkOptions(concurrency=(1, 4), quick=True, requests=10)
     plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
-    terminal.note(f"{known.serve.name}: speed is is measured now")
+    terminal.note(f"{known.serve.name}: speed is measured now")
     with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
     save_run(run, known.state)

@@ -38,7 +38,7 @@ class GateMeasurement:
 
     @property
     def unknown_identity(self) -> list[str]:
-        """Parts of its identity that nobody knows."""
+        """Unknown parts of its identity."""
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
         mark = self.running.subject.fingerprint
@@ -101,7 +101,7 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: is is measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
         try:
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
@@ -195,7 +195,7 @@ def identity_note(judging: GateMeasurement) -> str:
 
 
 def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gate:
-    """Raises UsageError that says what there is."""
+    """Raises UsageError that lists the known names."""
     gates = {one.name: one for one in settings.gates} if settings is not None else {}
     if alias is not None:
         aliases = {one.name: one for one in settings.aliases} if settings is not None else {}
@@ -220,7 +220,7 @@ def _there_are(names: Iterable[str], what: str) -> str:
 def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     """Measurements of just this serve as it is now, the newest first: of each kind as many as answer the gate.
 
-    What it is not known to be, it may be no longer: then only what a gate does not measure by itself is taken over.
+    With an unknown identity the model may have changed: then only results that a gate does not measure itself are used.
     """
     from stoker.measure.gate import judgement
     from stoker.measure.gate.measurements import kind_of
@@ -252,7 +252,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
 
 
 def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
-    """What to do and the command; empty for what the gate measures by itself."""
+    """What to do, with the command; empty: the gate measures it itself."""
 
     from stoker.cli.evaluate.running_serve import command_for
 
@@ -310,11 +310,12 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
 def _suites(judging: GateMeasurement, json: bool) -> Run:
     """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
     from stoker.cli.evaluate import whole_suites
+    from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
     from stoker.measure.suites.whole_suites import graded_in
 
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
     fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier_runs(judging.running)
+    earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
     return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier), json)

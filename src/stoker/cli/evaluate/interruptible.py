@@ -1,4 +1,4 @@
-"""A measurement ends in order when it is told to."""
+"""Runs a measurement so that Ctrl-C and SIGTERM end it in order."""
 
 from __future__ import annotations
 

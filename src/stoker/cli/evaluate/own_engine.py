@@ -26,14 +26,13 @@ from stoker.http import client
 from stoker.measure.artifacts import fingerprint
 from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
+from stoker.measure.trials.sweep import VariantFailure
 from stoker.quality.identify import ask, packages
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
 """Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
 _TAIL = 300
-TIMED_OUT = "start_timeout"
-"""The kind of a start that took too long."""
 
 
 class OwnEngine:
@@ -56,12 +55,12 @@ class OwnEngine:
         self._log = log
 
     async def start(self, context: int) -> StartedEngine:
-        """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
+        """Raises EngineNotStarted with the engine's last words. On cancel nothing of it is left."""
         parallel = max(self._serve.parallel, self._concurrency)
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 
     async def launch(self, variant: Serve) -> StartedEngine:
-        """Start this variant of the serve as it stands. Raises as `start` does."""
+        """Start this variant of the serve. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
         launch = plan(serve, LaunchPlace(port, key))
@@ -101,7 +100,7 @@ class OwnEngine:
             except client.NoResponse:
                 pass
             await asyncio.sleep(LOOK)
-        raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)
+        raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", VariantFailure.START_TIMEOUT)
 
     def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:
         """Its last words, and what kind of failure they tell of."""

@@ -43,7 +43,7 @@ def _state_at_a_glance(context: typer.Context) -> Path:
         try:
             named = tomllib.loads(place.read_text(encoding="utf-8")).get("paths", {}).get("state")
         except (OSError, ValueError, AttributeError):
-            continue  # a broken or missing file must not print into somebody's command line
+            continue  # a broken or missing file must not print into the user's command line
         return place.parent / Path(named).expanduser() if isinstance(named, str) else default_state()
     return default_state()
 

@@ -45,7 +45,7 @@ class RunningServe:
         return self.status.slot or self.status.name
 
     def engine(self) -> str | None:
-        """`process 812`; empty: none runs; None: nobody answers now."""
+        """`process 812`; empty: no engine runs; None: Stoker does not answer."""
         from stoker.domain.errors import StokerError
 
         try:
@@ -59,7 +59,7 @@ class RunningServe:
 
 
 def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
-    """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
+    """As `running_at`, but that nothing runs is a UsageError: nothing failed, the command came too early."""
     try:
         return running_at(find_installation(config, state), name)
     except NotRunning as error:

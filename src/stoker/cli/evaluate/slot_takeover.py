@@ -1,4 +1,4 @@
-"""A slot that a measurement has for itself: its residents go, nobody comes, and they are back at the end."""
+"""Reserves a slot for a measurement: stops its residents, refuses requests, and restores all at the end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SlotTenants(NamedTuple):
 
 
 def slot_tenants(installation: Installation, serve: Serve) -> SlotTenants | None:
-    """None: no Stoker runs here, and nobody is disturbed."""
+    """None: no Stoker runs here."""
     try:
         with installation.control() as control:
             status = control.status()
@@ -70,7 +70,7 @@ def take_over(installation: Installation, found: SlotTenants | None) -> Iterator
 
 
 def _give_back(installation: Installation, found: SlotTenants) -> None:
-    """Never raises for what a running Stoker says: each serve is tried, and what failed is told with the command."""
+    """Never raises for what a running Stoker answers: every serve is tried, each failure printed with the command."""
 
     from stoker.cli.evaluate.running_serve import command_for
 
@@ -82,10 +82,17 @@ def _give_back(installation: Installation, found: SlotTenants) -> None:
             again = command_for("serves undrain", name, installation)
             terminal.note(f"stoker: {error.message}; let requests in again: {again}")
     for name in found.residents:
-        try:
-            with installation.control() as control:
-                control.switch(name)
-            terminal.note(f"{name} is back")
-        except (NotRunning, RequestRefused, UnreadableAnswer) as error:
-            again = command_for("serves up", name, installation)
-            terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")
+        load_again(installation, name)
+
+
+def load_again(installation: Installation, name: str) -> None:
+    """Never raises for what a running Stoker answers: a failure is printed with the command."""
+    from stoker.cli.evaluate.running_serve import command_for
+
+    try:
+        with installation.control() as control:
+            control.switch(name)
+        terminal.note(f"{name} is back")
+    except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+        again = command_for("serves up", name, installation)
+        terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")

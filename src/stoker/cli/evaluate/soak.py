@@ -36,7 +36,7 @@ def soak(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps what there is; --resume goes on."""
+    """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps the results so far; --resume continues."""
     from stoker.cli.evaluate import running_serve
     from stoker.measure.lock import hold_measurement_lock
 

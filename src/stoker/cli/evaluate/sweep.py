@@ -57,7 +57,7 @@ def sweep(
 ) -> None:
     """Measure variants of a serve, each with its own engine: an outcome for each, and the best by a goal.
 
-    Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
+    Its slot is reserved meanwhile; what ran there is loaded again at the end. Ctrl-C keeps what was measured.
     """
     from stoker.cli.evaluate import interruptible, slot_takeover
     from stoker.cli.evaluate.context import serve_on_its_devices

@@ -1,5 +1,4 @@
-"""The ways to what is measured: to a serve of the running Stoker (`known` finds it), or to whatever answers at an
-address."""
+"""What a measurement asks: a serve of the running Stoker (see `running_serve`), or a server at an address."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
-    from stoker.domain.run import Run
+    from stoker.domain.run import Run, RunKind
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import GradedFixture, GradingProgress
+    from stoker.measure.suites.grading import GradedFixture
 
 KEPT = 50
 """Earlier results that are looked through for answers."""
@@ -26,13 +26,9 @@ def fixtures_for(
 
     Raises UsageError: a class has none.
     """
-    from stoker.measure.suites import fixture
+    from stoker.cli.evaluate import fixture_run
 
-    if suites is not None:
-        found = fixture.read_fixtures(suites, names)
-    else:
-        found = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
-    chosen = [one for one in found if one.task_class in classes]
+    chosen = [one for one in fixture_run.fixtures_for(known, suites, names) if one.task_class in classes]
     have = {one.task_class for one in chosen}
     if lacking := [name for name in classes if name not in have]:
         raise UsageError(
@@ -43,59 +39,35 @@ def fixtures_for(
     return chosen
 
 
-def earlier_runs(known: RunningServe) -> list[Run]:
-    """Suites that this serve answered as it is now, the newest first, also those that were broken off."""
-    from stoker.domain.run import RunKind
+def earlier_runs(known: RunningServe, kind: RunKind) -> list[Run]:
+    """Results of this serve as it runs now, the newest first, interrupted ones too."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
-    store, mark = Results(known.state), known.subject.fingerprint
+    store, now = Results(known.state), known.subject.fingerprint
     store.sync()
-    entries = store.select(RunKind.BOOTSTRAP, known.serve.name, limit=KEPT)
-    runs = (store.load(one.id) for one in entries
-            if judgement.may_match(RunKind.BOOTSTRAP, one.identity, one.execution, mark))  # fmt: skip
-    return [run for run in runs if judgement.matches(RunKind.BOOTSTRAP, run.subject.fingerprint, mark)]
+    entries = store.select(kind, known.serve.name, limit=KEPT)
+    runs = (store.load(one.id) for one in entries if judgement.may_match(kind, one.identity, one.execution, now))
+    return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, now)]
 
 
 def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool) -> Run:
     """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept."""
-    from stoker.cli.evaluate import interruptible
-    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.cli.evaluate.fixture_run import grade_with_progress
     from stoker.cli.evaluate.save_run import build_run, save_run
     from stoker.domain.run import Outcome, RunKind
-    from stoker.measure.requests.client import ModelClient
-    from stoker.measure.statistics import stats
-    from stoker.measure.suites import grading, whole_suites
-    from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import TimeLeft
+    from stoker.measure.suites import whole_suites
 
-    left = TimeLeft({name: len(own) for name, own in by_class(fixtures).items()})
     graded: list[GradedFixture] = []
-    began, last = time.time(), time.monotonic()
+    began = time.time()
     interrupted = False
-
-    def tell(step: GradingProgress) -> None:
-        nonlocal last
-        graded.append(step.graded)
-        now = time.monotonic()
-        left.on_graded(step._replace(verdict=stats.SprtVerdict.UNDECIDED), now - last)  # no verdict ends a class here
-        last = now
-        bar.show(f"{known.serve.name}: {step.graded.task_class}", left.share, left.seconds)
-
-    async def run() -> None:
-        client = ModelClient(known.target)
-        try:
-            await grading.grade_fixtures(
-                fixtures, grading.fixture_asker(client), done, tell, test=whole_suites.NeverOver
-            )
-        finally:
-            client.close()
-
-    with ProgressLine(quiet, "at most") as bar:
-        try:
-            interruptible.run_interruptible(run())
-        except KeyboardInterrupt:
-            interrupted = True
+    try:
+        grade_with_progress(
+            known, fixtures, done, known.serve.name, lambda step: graded.append(step.graded), quiet,
+            whole_suites.NeverOver,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        interrupted = True
     names = whole_suites.complete_classes(graded, fixtures)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.PASSED if names else Outcome.UNDECIDED
     classes = dict.fromkeys(one.task_class for one in fixtures)

@@ -19,14 +19,16 @@ TUNING = (
     "chat_template", "thinking", "sampling", "rendezvous", "trust_remote_code", "metrics",
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
-_OURS_TO_START = (
+EXTERNAL_IGNORES = (
     "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env", "extra_args", "threads",
     "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
     "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
-"""Keys that mean nothing for a serve that somebody else starts."""
-_OWN_COMMAND = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
-"""Keys that mean nothing where the command line is not ours."""
+"""Keys without effect for a serve that somebody else starts."""
+COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
+"""Keys without effect for a serve with a `cmd`."""
+CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+"""Keys without effect for a container."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -72,7 +74,7 @@ def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at(doc, "driver"),
             f"serve '{entry.name}' is external and has no `base_url`; give its address",
         )
-    for key in _OURS_TO_START:
+    for key in EXTERNAL_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
@@ -94,7 +96,7 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at(doc, "container"),
             f"serve '{name}' needs the `port` at which its container answers on this machine",
         )
-    for key in ("cmd", "unit", "sleep_level", "keep_conversations", *_OWN_COMMAND):
+    for key in CONTAINER_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
@@ -186,7 +188,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
         if key not in SAMPLING:
             hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
             doc.problem((*entry.at(doc, "sampling"), key), f"is not a sampling setting{hint}")
-    for key in _OWN_COMMAND if table.cmd is not None else ():
+    for key in COMMAND_IGNORES if table.cmd is not None else ():
         if key != "extra_args" and entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),

@@ -54,7 +54,7 @@ def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Itera
 
 
 def _moved(url: str, answer: http.client.HTTPResponse) -> str:
-    """Where it is redirected to. Raises Unread."""
+    """Where it is redirected to. Raises SourceUnreadable."""
     target = urljoin(url, answer.getheader("location") or "")
     before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("http", "https") or not after.hostname or target == url:
@@ -91,7 +91,7 @@ class _Wire:
             raise CopyStopped from error
 
     def get(self, url: SplitResult, headers: Mapping[str, str]) -> http.client.HTTPResponse:
-        """Raises Unread where no second try can help, and TRANSIENT ones."""
+        """Raises SourceUnreadable where no second try can help, and TRANSIENT ones."""
         self._close()
         self._connection, target, more = _connection(url)
         try:

@@ -194,7 +194,7 @@ class _Download:
 
 
 def _remote(answer: HTTPResponse) -> Remote:
-    """What the server says it has. Raises Unread: it will not send it; Broken: not now."""
+    """What the server says it has. Raises SourceUnreadable: it will not send it; ConnectionBroken: not now."""
     if answer.status in _BUSY or answer.status >= 500:
         raise ConnectionBroken(f"the server answers {answer.status} {answer.reason}")
     if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):

@@ -95,7 +95,7 @@ def _checked(name: str) -> str:
     """Raises ValueError for a name that is hidden, leaves the vault, or would need quoting somewhere."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
-            f"{name!r} is no name for a model in the vault: letters, digits and . _ + - (and / for a folder), not "
+            f"{name!r} is not a valid name for a model: letters, digits and . _ + - (and / for a folder), not "
             "beginning with a dot; choose one with --as NAME"
         )
     return name

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.domain.events import (
-    FleetBecameBusy,
-    FleetBecameIdle,
     Notify,
     OperatorActed,
     ServeAdopted,
@@ -34,7 +32,7 @@ from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
-from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
+from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
@@ -45,7 +43,6 @@ from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
-_BUSY, _IDLE = FleetBecameBusy(), FleetBecameIdle()
 
 
 @dataclass(slots=True)
@@ -81,8 +78,10 @@ class Conductor:
         self._ids = itertools.count(1)
         self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
         journal = journal or NoJournal()
-        hears = Hears(self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port)))
-        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
+        callbacks = SwapCallbacks(
+            self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
+        )
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
@@ -152,13 +151,13 @@ class Conductor:
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
         if not self._leases:
-            self._notify(_BUSY)
+            self._fleet.set_busy(True)
         lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
         return lease
 
     def _release(self, lease: Lease) -> None:
         if self._leases.pop(lease.id, None) is not None and not self._leases:
-            self._notify(_IDLE)
+            self._fleet.set_busy(False)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
@@ -337,7 +336,7 @@ class Conductor:
         for id in leases:
             lease = self._leases.pop(id, None)
             if lease is not None and not self._leases:
-                self._notify(_IDLE)
+                self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)
 

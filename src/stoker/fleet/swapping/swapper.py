@@ -32,7 +32,7 @@ class SwapDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Hears:
+class SwapCallbacks:
     """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
 
     done: Callable[[SwapDone], None]
@@ -44,7 +44,7 @@ class Swapper:
     """Owned by the conductor. Reads the scheduler's state; only the conductor changes it."""
 
     def __init__(
-        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, hears: Hears
+        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
     ) -> None:
         self.running: dict[str, Running] = {}
         self.examining: set[int] = set()
@@ -55,7 +55,7 @@ class Swapper:
         self._fleet = fleet
         self._journal = journal
         self._fetching = fetching
-        self._hears = hears
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
         self._looks: set[asyncio.Task[None]] = set()
@@ -90,7 +90,7 @@ class Swapper:
         """No request may be sent to it from now on."""
         running = self.running.pop(name, None)
         if running is not None:
-            self._hears.gone(running.target.host, running.target.port)
+            self._callbacks.gone(running.target.host, running.target.port)
 
     @property
     def under_way(self) -> int:
@@ -121,7 +121,7 @@ class Swapper:
                 await asyncio.gather(*stops)
             if serve is not None:
                 began = time.monotonic()
-                self.running[serve.name] = running = await self._fleet.start(serve, self._hears.exited)
+                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
@@ -144,7 +144,7 @@ class Swapper:
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._hears.done(SwapDone(report, error, outcome == "cancelled", untouched))
+            self._callbacks.done(SwapDone(report, error, outcome == "cancelled", untouched))
             if entry is not None:
                 self._journal.end(entry)
 
@@ -165,7 +165,7 @@ class Swapper:
             if room is not None and swap is not None and swap.run_at is None:
                 report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
                 self.last[serve.name] = report
-                self._hears.done(SwapDone(report, error, untouched=True))
+                self._callbacks.done(SwapDone(report, error, untouched=True))
 
     async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""

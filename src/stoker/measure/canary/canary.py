@@ -221,8 +221,8 @@ class BaselineRefused(StokerError):
 
 
 def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok: bool = False) -> bool:
-    """Whether the execution is the same, too. Raises Refusal if the identity differs, or cannot be shown not to, or
-    if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
+    """Whether the execution is the same, too. Raises BaselineRefused if the identity differs, or cannot be shown not
+    to, or if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
     found = difference(baseline.subject.fingerprint, now)
     if found.identity:
         text = f"the baseline {baseline.id} belongs to another model ({'; '.join(found.identity)})"
@@ -239,7 +239,7 @@ def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok:
 
 
 def baseline_in(run: Run) -> Baseline:
-    """Raises Refusal if the run is no baseline."""
+    """Raises BaselineRefused if the run is no baseline."""
     try:
         return msgspec.json.decode(run.raw, type=Baseline)
     except msgspec.DecodeError as error:

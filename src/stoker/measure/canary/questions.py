@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 SEED = 7
-"""Goes with temperature 0: an engine that samples all the same does it the same way."""
+"""Sent with temperature 0: an engine that samples anyway then samples the same way."""
 TINY = frozenset(
     ("sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e",
      "sha256:9f44de25ce36ed5f7fa1ca380cc865d7ba578491c89cd9c65aebca2174ae50b5")
@@ -35,7 +35,7 @@ def questions_for(model: str) -> Sequence[CanaryQuestion]:
 
 
 def digest(chosen: Sequence[CanaryQuestion]) -> str:
-    """A baseline of another set of questions is none."""
+    """A baseline of other questions is invalid."""
     return hashlib.sha256(msgspec.json.encode([tuple(one) for one in chosen], order="sorted")).hexdigest()[:16]
 
 

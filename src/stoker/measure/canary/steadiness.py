@@ -1,7 +1,7 @@
 """Does a model still answer as it did a while ago? A few questions at temperature 0, beside its own first answers.
 
 A model that is asked beside others may round differently, so that one answer that differs proves nothing: it is asked
-again, and only if most of the repeats differ too it has changed. What differed is told either way.
+again, and only if most of the repeats differ too it has changed. A difference is reported either way.
 """
 
 from __future__ import annotations

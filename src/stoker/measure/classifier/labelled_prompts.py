@@ -69,7 +69,7 @@ def mistake_cost(label: str, taken: str) -> int:
 
 
 def read_prompts(body: bytes) -> list[LabelledPrompt]:
-    """One JSON object a line. Raises msgspec.ValidationError for a line that is none."""
+    """One JSON object a line. Raises msgspec.ValidationError for a malformed line."""
     return [_labelled(line) for line in body.splitlines() if line.strip()]
 
 

@@ -40,7 +40,7 @@ class ClassifierAnswer(msgspec.Struct, frozen=True):
 
 
 class ClassifierAnswers(NamedTuple):
-    """`head`: None where there is none, or none that is of this wording."""
+    """`header`: None if there is no file, or it is of another wording."""
 
     header: AnswersHeader | None = None
     answers: Mapping[str, ClassifierAnswer] = {}
@@ -109,7 +109,7 @@ def prove(
     rows: Sequence[LabelledPrompt] | None = None,
     tasks: Sequence[Task] | None = None,
 ) -> ClassifierProof:
-    """By the answers so far; an answer that came too late is none. It may be on only where every prompt was asked, and
+    """From the answers so far; a late answer does not count. The model may be used only if every prompt was asked and
     what both decide is better than the built-in classifier alone.
     """
     rows, tasks = held_out() if rows is None else rows, built_in_tasks() if tasks is None else tasks

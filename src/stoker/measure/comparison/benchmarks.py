@@ -1,7 +1,7 @@
 """Two benchmarks, step by step: which of the two is better. Pure.
 
-It knows which way each figure is better, what a step is, and what makes two benchmarks hard to compare; `side_by_side`
-knows nothing of a kind and sets any two runs beside each other.
+It knows which way each figure is better, what a step is, and what makes two benchmarks hard to compare;
+`comparison.runs` knows nothing of a kind and sets any two runs beside each other.
 A difference counts where the spreads over repeats do not touch; with one repeat, where it is larger than 5 %.
 """
 

@@ -34,7 +34,7 @@ def usable_runs(
     runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: float | None, now: float,
     unknown_ok: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """Measurements of just this serve as it is now, the newest first. An unknown fingerprint is nobody's, unless
+    """Measurements of this serve as it runs now, the newest first. An unknown fingerprint matches nothing, unless
     `unknown_ok` takes what is not known of it for unchanged."""
     return sorted(
         (

@@ -28,7 +28,7 @@ TIMES = ("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", 
 """Milliseconds in the run, seconds in a condition."""
 _QUANTILE = re.compile(r"(?:ttft|ttfo|tpot|ntpot|e2e|itl|icl)_(?P<share>[a-z0-9]+)")
 _SHARES = {"p50": 10, "p95": ENOUGH[0.95], "p99": ENOUGH[0.99], "max": ENOUGH[0.95]}
-"""Requests for each: so many that the highest of them lies above the true quantile with 95 % confidence
+"""Requests for each, so that the highest of them lies above the true quantile with 95 % confidence
 (`stats.ENOUGH`); a median and a rate want ten."""
 _GAPS = ("itl_", "icl_")
 """Of each gap between chunks, of which a request has many."""
@@ -57,7 +57,7 @@ class NeededStep(NamedTuple):
     """None: it is of a rate."""
     rate: float | None
     requests: int
-    """At least so many have to be answered in its step."""
+    """The number of answers that its step needs."""
 
     @property
     def step(self) -> str:
@@ -121,7 +121,7 @@ def plan_steps(conditions: Iterable[Condition], wanted: BenchmarkOptions, size: 
 
 
 def separate_options(condition: Condition) -> str | None:
-    """Options of the benchmark that has this figure and that a gate does not run; None: there is none such."""
+    """Options of the benchmark that measures this figure and that a gate does not run; None: no such benchmark."""
     return _SEPARATE.get(figure_of(condition))
 
 

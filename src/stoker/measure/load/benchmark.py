@@ -1,6 +1,6 @@
 """A benchmark under way: prompts, warm-up, steps, ladder, over one or more routes in turn.
 
-Everything that was heard is kept as it comes: on cancel, `measured` is what there is.
+Results are stored as they arrive: after a cancel, `measured` has all of them.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class Benchmark:
         return Rung(measured.step.clients, rate, requests, failed, found.get("goodput_share"), self.watch.is_full())
 
     async def run(self) -> None:
-        """Raises UpstreamError where the server cannot even be asked; prompts.TooShort. On cancel, connections close
-        and what was heard stays."""
+        """Raises UpstreamError where the server cannot even be asked; prompts.PromptTooShort. On cancel, connections
+        close and the results so far stay."""
         try:
             self._talks = {server.route: ModelClient(server.target) for server in self.servers}
             await self._prepare()
@@ -232,7 +232,7 @@ class Benchmark:
         return step.length.seconds * 1.2 + 2.0
 
     def _guess(self) -> float:
-        """Of a ladder, nobody knows how many rungs it has: five, and what follows them."""
+        """The length of a ladder is unknown: assume five rungs, and the steps after them."""
         plan, each = self.plan, len(self.servers) * self.plan.repeats
         known = sum(self._expected(step) for step in plan.steps) * each
         if not plan.climbs:

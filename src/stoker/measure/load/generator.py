@@ -1,6 +1,6 @@
-"""How requests are sent: by so many clients, each one after the other, or at times that were set beforehand.
+"""Sends requests: from N clients, each sending one after the other, or at scheduled times.
 
-Time is passed in, so that a test tells it. What was heard is appended as it comes: whoever is cancelled keeps it.
+The clock is passed in, so that tests control it. Results are appended as they arrive: a cancelled caller keeps them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ REAL_CLOCK = LoadClock()
 
 
 class StepLength(NamedTuple):
-    """How long a step is measured: for so many seconds, and until so many requests were started."""
+    """How long a step is measured: at least `seconds`, and until `requests` were started."""
 
     seconds: float = 30.0
     requests: int = 10
@@ -116,7 +116,8 @@ async def run_open_loop(
 
 
 def poisson_arrivals(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[float]:
-    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for so long, and at least so many."""
+    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for `seconds`, and at least `least` of
+    them."""
     draw = random.Random(seed)
     found: list[float] = []
     moment = 0.0

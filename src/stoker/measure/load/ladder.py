@@ -73,7 +73,7 @@ def next_clients(rungs: Sequence[Rung], top: int = TOP) -> int | LadderStop:
 
 
 def knee(rungs: Sequence[Rung]) -> Rung | None:
-    """The last rung that was worth it; None: there is none at all. A rung that failed or was too slow never is."""
+    """The last rung that was worth it; None: there is no rung. A rung that failed or was too slow never counts."""
     sound = [one for one in rungs if one.failed <= MOST_FAILED and (one.good is None or one.good >= LEAST_GOOD)]
     found = None
     for one in sound:

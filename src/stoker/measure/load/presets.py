@@ -136,7 +136,7 @@ def plan_benchmark(
 def clients_step(
     wanted: BenchmarkOptions, clients: int, prompt: int, output: int, mode: PromptSharing
 ) -> BenchmarkStep:
-    """One step of so many clients."""
+    """One step with `clients` clients."""
     return BenchmarkStep(_name(mode, f"c{clients}"), prompt, output, mode, step_length(wanted, clients), clients)
 
 
@@ -145,7 +145,7 @@ def rate_step(wanted: BenchmarkOptions, rate: float, prompt: int, output: int, m
 
 
 def step_length(wanted: BenchmarkOptions, clients: int) -> StepLength:
-    """At least so many seconds and ten requests for each client (quick: two; long and decode: three in all)."""
+    """At least the seconds, and ten requests for each client (quick: two; long and decode: three in all)."""
     seconds = wanted.seconds
     if seconds is None:
         seconds = _SECONDS.get(wanted.preset, 30.0)

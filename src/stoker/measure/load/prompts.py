@@ -80,7 +80,7 @@ def word_row(words: int) -> tuple[str, ...]:
 
 async def make_prompt(target: int, count: CountTokens) -> BenchmarkPrompt:
     """A prompt of exactly `target` tokens, or the nearest below that could be found: `tokens` tells. Takes about
-    twenty counts. Raises TooShort."""
+    twenty counts. Raises PromptTooShort."""
     empty = await count(WORDS[0])
     if empty > target:
         raise PromptTooShort(

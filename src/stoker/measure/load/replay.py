@@ -24,7 +24,7 @@ class Arrival(msgspec.Struct, omit_defaults=True):
 
 
 class BadTrace(ValueError):
-    """A line that is none; the message says which."""
+    """A line is no request; the message says which one."""
 
 
 def read_trace(lines: Iterable[bytes | str], limit: int | None = None) -> list[Arrival]:

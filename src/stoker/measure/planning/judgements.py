@@ -153,8 +153,8 @@ def _score(value: object, shown: str, line: int) -> float:
 def compare_judgements(
     judgements: Iterable[Judgement], outputs: Sequence[Mapping[str, Any]], shown: str
 ) -> dict[str, Any]:
-    """`outputs`: as `planning.report` lists them. The same whatever the order of rows. Raises FixtureError for a row of
-    an output that there is not.
+    """`outputs`: as `plan_report.plan_report` lists them. The same whatever the order of rows. Raises FixtureError for
+    a row of an output that there is not.
 
     agreement  structure and each judge, structure and the judges' mean, judge and judge: outputs that both graded, how
                often both say pass or both fail (with Wilson's interval), and Cohen's kappa

@@ -98,7 +98,7 @@ def plan_report(
     """A JSON document: `dataset`; `models`, by name; `outputs`, by model and fixture. No time and no path is in it.
 
     `baselines`: outputs of other models, graded the same and named under `baselines`. `judged`: what judges say of any
-    of them, under `judged` (see `judged.compared`).
+    of them, under `judged` (see `judgements.compare_judgements`).
 
     Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one; a baseline that
     has the name of a model that is graded; a judgement of an output that there is not.

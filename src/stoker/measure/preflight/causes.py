@@ -1,4 +1,4 @@
-"""A failed gate and what was seen -> what it mostly is, and what to do. `""` stands for whatever else was seen."""
+"""A failed check and its cause key -> the likely cause, and the fix. `""` stands for whatever else was seen."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class PreflightCheck(NamedTuple):
     name: str
     proves: str
     cannot_see: str
-    """What may be wrong all the same."""
+    """Faults that it misses."""
     check: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
@@ -120,7 +120,7 @@ async def ask(
     stream: bool = False,
     **fields: Any,
 ) -> ModelReply:
-    """Ask at temperature 0. Raises NoAnswer."""
+    """Ask at temperature 0. Raises RequestFailed."""
     reply = await client.ask(chat_request(ctx, asked, stream=stream, **fields))
     if not reply.timing.is_ok:
         raise RequestFailed(reply)
@@ -153,7 +153,7 @@ def chat_request(
 async def run_concurrently(
     ctx: CheckContext, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None
 ) -> list[T]:
-    """All of them, so many at once; in their order. Raises the first NoAnswer."""
+    """All of them, at most `concurrency` at once; results in order. Raises the first RequestFailed."""
     places = asyncio.Semaphore(at_once or ctx.concurrency)
 
     async def one(ask: Callable[[], Awaitable[T]]) -> T:

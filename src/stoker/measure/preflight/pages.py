@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The JSON; None if it is none or the status is not 200."""
+        """The JSON; None: it is not JSON, or the status is not 200."""
         if self.status != 200:
             return None
         try:

@@ -101,7 +101,7 @@ async def run_preflight(
 
 
 def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
-    """In the table's order. Raises ValueError for a name that is none."""
+    """In the table's order. Raises ValueError for an unknown name."""
     for name in only:
         if name not in NAMES:
             raise ValueError(f"there is no check '{name}'; there are {', '.join(NAMES)}")

@@ -40,7 +40,7 @@ def bytes_flaw(replies: ModelReply) -> Flaw:
 
 
 def documents(replies: ModelReply) -> list[Mapping[str, Any]]:
-    """The JSON objects of the events, or the body; what cannot be read is left out (`bytes_fault` finds it)."""
+    """The JSON objects of the events, or the body; what cannot be read is left out (`bytes_flaw` finds it)."""
     if not replies.frames:
         return [replies.body] if isinstance(replies.body, dict) else []
     found: list[Mapping[str, Any]] = []

@@ -103,7 +103,7 @@ def _plots(runs: Sequence[Run]) -> str:
 
 
 def _telling(steps: Sequence[Finding]) -> list[str]:
-    """At most four, from the first to the last: more colours in one plot tell nobody anything."""
+    """At most four, from the first to the last: more colours in one plot are unreadable."""
     names = [one.name for one in steps if not one.name.startswith("r")] or [one.name for one in steps]
     if len(names) <= 4:
         return names

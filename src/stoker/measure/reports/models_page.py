@@ -34,7 +34,7 @@ small, .soft { color: var(--soft) } .better { color: var(--good) } .worse { colo
 """
 _WIDTH, _HEIGHT = 180, 22
 _LEAST_SCALE = 0.2
-"""Of the lines: from so many points below zero to so many above, unless an interval is longer."""
+"""Half the width of the difference axis, unless an interval is longer."""
 _KINDS = (" class='left'", "", "", "")
 
 

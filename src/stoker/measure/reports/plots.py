@@ -174,7 +174,7 @@ def round_up(value: float) -> float:
 
 
 def axis_number(value: float) -> str:
-    """A number as it stands on an axis."""
+    """A number, formatted for an axis."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

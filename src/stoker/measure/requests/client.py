@@ -39,7 +39,7 @@ _VERSION = (b"anthropic-version", b"2023-06-01")
 
 
 class ModelReply(NamedTuple):
-    """What came of one request."""
+    """The reply to one request, with its times."""
 
     timing: RequestTiming
     answer: Answer
@@ -68,7 +68,7 @@ class ModelReply(NamedTuple):
 
     @property
     def visible_text(self) -> str:
-        """All that it wrote for somebody to read: thoughts, then text."""
+        """All readable output: thoughts, then text."""
         return self.thinking + self.text
 
     @property
@@ -77,7 +77,7 @@ class ModelReply(NamedTuple):
 
 
 class ModelClient:
-    """Asks one model. Several requests may be under way at once.
+    """A client of one model. Several requests may run at once.
 
     `clock` gives seconds; it is read in the socket's callback, so that nothing of ours stands between.
     """
@@ -102,10 +102,10 @@ class ModelClient:
         scheduled: float | None = None,
         drop_after: int | None = None,
     ) -> ModelReply:
-        """Send it (`model` is put in if it is not there) and hear it out. Never raises but on cancel, which closes the
-        connection: whatever goes wrong is `timed.failure`.
+        """Send it (`model` is put in if it is not there) and read the whole reply. Never raises except on cancel,
+        which closes the connection: whatever goes wrong is `timing.failure`.
 
-        `drop_after`: hang up after so many chunks with tokens.
+        `drop_after`: hang up after this many chunks with tokens.
         """
         body = msgspec.json.encode({"model": self.target.served_name, **document})
         listener = _Listener(self.dialect, self.clock, drop_after)

@@ -10,8 +10,8 @@
     TPOT = (last - first) / (N - 1), for N >= 2           decode rate = 1 / TPOT
     NTPOT = E2E / N           gaps = time between two chunks that carry tokens
 
-A role-only or empty chunk is none. An error frame after the 200 makes the request a failure. Where the server gives no
-usage, everything that needs N is absent.
+A role-only or empty chunk does not count. An error frame after the 200 makes the request a failure. Where the server
+gives no usage, everything that needs N is absent.
 """
 
 from __future__ import annotations
@@ -71,11 +71,6 @@ class RequestTiming(msgspec.Struct):
     def ntpot(self) -> float | None:
         n, e2e = self.tokens.output, self.e2e
         return None if not n or e2e is None else e2e / n
-
-    @property
-    def tokens_per_chunk(self) -> float | None:
-        """Above 1.2 a gap is one between chunks, not between tokens."""
-        return None if not self.chunks or self.tokens.output is None else self.tokens.output / self.chunks
 
     @property
     def lag(self) -> float:

@@ -24,7 +24,7 @@ class DecodeCheck:
         self._to_the_end = True
 
     async def run(self) -> DecodeResult:
-        """Never raises but on cancel. Engines that can are told not to end before."""
+        """Never raises but on cancel. Asks the engine not to stop early, if it supports that."""
         replies = await self._all()
         if self._to_the_end and all(one.timing.failure == "http_400" for one in replies):
             self._to_the_end = False

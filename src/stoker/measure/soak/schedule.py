@@ -17,7 +17,7 @@ OVERSLEPT = 5.0
 
 
 class NextCycle(NamedTuple):
-    """Wait so many seconds, then start that cycle (None: then it is over). `missed`: cycles that never start."""
+    """Wait `wait` seconds, then start that cycle (None: the soak is over). `missed`: cycles that never start."""
 
     wait: float
     cycle: int | None

@@ -2,7 +2,7 @@
 
 Each cycle: the canary, then a decode check. A mismatch, a failed request or a slow cycle is repeated at once; how often
 it came again is kept, and the cycle does not count for mean and range. What happens between cycles (a death of the
-engine, a clock that is set, a machine that sleeps) is told with its time.
+engine, a clock that is set, a suspended machine) is recorded with its time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SLICE = 15.0
 """Seconds between two looks at engine and clocks while a cycle is waited for."""
 SLOW, ENOUGH = 0.8, 3
 """A cycle below this share of the median of clean ones, and further below the slowest of them than they are apart,
-is an anomaly once there are so many."""
+is an anomaly once there are ENOUGH clean ones."""
 
 
 class SoakClock(Protocol):
@@ -299,7 +299,7 @@ def outcome(record: SoakRecord) -> Outcome:
 
 
 def findings(record: SoakRecord) -> list[Finding]:
-    """Each anomaly and each event that nobody wanted."""
+    """Each anomaly and each unwanted event."""
     found = []
     for cycle in record.cycles:
         for anomaly in cycle.anomalies:

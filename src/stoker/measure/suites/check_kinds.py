@@ -1,6 +1,6 @@
 """The kinds of checks, as data: what a fixture's `check` holds. `kind` says which it is. Pure.
 
-No kind takes a regular expression: a check that somebody else wrote has to end, too.
+No kind takes a regular expression: every check must end, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class NeedleCheck(CheckKind, frozen=True, tag="needle"):
 
 
 class FactsCheck(CheckKind, frozen=True, tag="facts"):
-    """At least so many of the facts; each is given as the wordings that count."""
+    """At least `least` of the facts; each is a list of accepted wordings."""
 
     facts: list[list[str]]
     least: int
@@ -112,7 +112,7 @@ class LineCheck(CheckKind, frozen=True, tag="line"):
     of: int
 
 
-class EditCheck(CheckKind, frozen=True, tag="edit"):
+class EditBlocksCheck(CheckKind, frozen=True, tag="edit"):
     """Search/replace blocks that apply to `source` and give `wanted`. Space at the ends of lines does not count."""
 
     source: str
@@ -120,7 +120,7 @@ class EditCheck(CheckKind, frozen=True, tag="edit"):
 
 
 class PlanCheck(CheckKind, frozen=True, tag="plan"):
-    """A numbered plan. See `plans.graded`."""
+    """A numbered plan. See `plans.grade_plan`."""
 
     least: int
     most: int = 99
@@ -152,7 +152,7 @@ PureCheck = (
     | FactsCheck
     | FormatCheck
     | LineCheck
-    | EditCheck
+    | EditBlocksCheck
     | PlanCheck
 )
 """What pure functions check."""

@@ -136,7 +136,7 @@ def parse_fixture(line: bytes, place: str, classes: Collection[str] = CLASSES) -
 
 
 def _wrong(one: Fixture, classes: Collection[str]) -> str:
-    """1. its id  2. its class  3. turns  4. what the asker adds  5. a number that is none."""
+    """1. its id  2. its class  3. turns  4. what the asker adds  5. a value that is no number."""
     if not one.id or not ALPHABET.issuperset(one.id):  # 1
         return "`id` must consist of letters, digits, dots and dashes"
     if one.task_class not in classes:  # 2

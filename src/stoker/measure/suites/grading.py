@@ -43,13 +43,13 @@ class GradeOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNANSWERED = "unanswered"
-    """No answer came: `told` says why."""
+    """No answer came; `reason` says why."""
     CHECKER = "checker"
     """The check crashed or hung."""
 
 
 TOO_LONG = "context_length_exceeded"
-"""What is told of a question that does not fit the context, whatever the engine calls it."""
+"""The reason for a question that does not fit the context, whatever the engine calls it."""
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|max_model_len", re.IGNORECASE
 )
@@ -85,7 +85,7 @@ class GradingProgress(NamedTuple):
     n: int
     passed: int
     of: int
-    """Fixtures of the class: at most so many are asked."""
+    """Fixtures of the class: the most that can be asked."""
     verdict: stats.SprtVerdict
 
 
@@ -98,12 +98,12 @@ class UngradedFixtures(NamedTuple):
     reason: str
     """Why, of most of them."""
     first_fixture: str
-    """The fixture that it was told of first."""
+    """The first fixture with that reason."""
 
 
 AskFixture = Callable[[Fixture], Awaitable[ModelReply]]
 CheckAnswer = Callable[[FixtureCheck, Answer], Grade]
-"""Blocks; raises Broken where it could not check."""
+"""Blocks; raises CheckBroken where it could not check."""
 
 
 def fixture_asker(client: ModelClient, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> AskFixture:
@@ -131,7 +131,7 @@ async def grade_fixtures(
     """What the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
 
     `done`: from an earlier run; the ones that are samples, of fixtures that did not change since, are not asked again.
-    On cancel what was told to `on_progress` is all there is: keep it, and give it in as `done`.
+    On cancel, only what `on_progress` got is left: store it, and pass it as `done` next time.
     """
     kept = {(one.fixture, one.digest): one for one in done if one.is_sample}
     found: list[GradedFixture] = []
@@ -197,7 +197,7 @@ def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]
 
 
 async def _aside(check: CheckAnswer, asked: FixtureCheck, answer: Answer) -> Grade:
-    """In a thread of its own, that nobody waits for if it hangs. Whatever it raises is Broken."""
+    """In a separate thread, which is abandoned if it hangs. Every exception becomes CheckBroken."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Grade] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""How much of a run is left at most: a class may end with its next fixture, and nobody knows which ones will. Pure."""
+"""An upper bound of the time left in a run: any class may end with its next fixture. Pure."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class StartedEngine(NamedTuple):
     """What it wrote since its start."""
     stop: Callable[[], Awaitable[None]]
     failure: Callable[[], EngineNotStarted | None] = lambda: None
-    """Why it ended by itself; None: it runs."""
+    """Why it exited; None: it still runs."""
 
 
 StartEngine = Callable[[int], Awaitable[StartedEngine]]

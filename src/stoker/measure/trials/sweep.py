@@ -1,7 +1,7 @@
 """Variants of one serve, what became of each, and the best of them by a goal. Pure.
 
 1. `--vary parallel=4,8 --vary context=2048,4096` -> four variants, in that order; more than MOST are refused
-2. each variant ends as measured, or as a failure with a name (`Failure`)
+2. each variant ends as measured, or as a failure with a name (`VariantFailure`)
 3. the best is the one that is measured and leads by the goal
 """
 

@@ -144,6 +144,10 @@ class Reply:
             self._disarm()
             self.wire.finish(last)
 
+    def set_dialect(self, dialect: Dialect | None) -> None:
+        """What the client speaks, once its path is known."""
+        self.dialect = dialect
+
     def fail(self, error: StokerError, close: bool = False) -> None:
         """Tell the client: a real status while nothing is committed, else one error event (where there is no room for
         one: no proper end) and the connection closes.

@@ -35,9 +35,9 @@ class ServingFault(NamedTuple):
     mixes: bool = False
     """Answers of concurrent requests get each other's text."""
     every: int = 1
-    """Only one chat request in so many has it."""
+    """Only one chat request in `every` has it."""
     share: float = 1.0
-    """Only so many chat requests have it, by chance."""
+    """The share of chat requests that have it, by chance."""
     delay: float = 0.0
     """Seconds that a chat request waits."""
     needs_real_engine: bool = False

@@ -1,4 +1,4 @@
-"""The same twice, and nobody else's words."""
+"""Equal answers to equal questions, and no words of other requests."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ENOUGH = 2.0
 """Seconds of writing that have to be held back, all streams together. A machine that is busy makes bursts of streams
 that take some hundredths of a second, again and again."""
 LEAST = 0.015
-"""Seconds that the longer answer has to take more: below that nobody could tell."""
+"""Seconds that the longer answer has to take more; less cannot be measured."""
 TICK = 0.002
 AWAKE, LEAST_AWAKE = 0.25, 5
 """Of the writing time, how long this program may have been kept from running; streams in which it was not, at least."""

@@ -29,11 +29,11 @@ from stoker.measure.requests.client import ModelClient, ModelReply
 LEFT = 2.0
 """Seconds within which the engine must have noticed that its client is gone."""
 SOON = 0.1
-"""Seconds within which nobody asks whether it was done by itself."""
+"""Within these seconds the answer cannot have ended by itself."""
 _BRIEF, _LONG = 6, 160
 """Short answers, and tokens of the long one, whose counts are held against what they show."""
 _MARKS = 16
-"""Tokens of an answer that nobody sees: its end, marks of turns and of empty thoughts."""
+"""Invisible tokens of an answer: its end, turn marks and empty thoughts."""
 MUCH = 4096
 """Tokens of the answer that is left."""
 

@@ -27,7 +27,7 @@ from stoker.measure.requests.client import ModelClient, ModelReply
 
 BATCH = 8
 _NAMED = ("index", "ids", "id", "object", "double", "finish")
-"""What is told as it is, also where only the stream has it."""
+"""Flaws that keep their name even if only the stream has them."""
 
 
 def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1) -> tuple[str, str]:

@@ -31,7 +31,7 @@ def find_program(check: CodeCheck, text: str) -> str:
 
 
 def check_code(check: CodeCheck, answer: Answer, run: RunProgram) -> Grade:
-    """Raises Broken: the sandbox could not run it."""
+    """Raises CheckBroken: the sandbox could not run it."""
     ran = run(find_program(check, answer_text(answer)), check.tests)
     if ran.end is SandboxOutcome.BROKEN:
         raise CheckBroken(ran.message)

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from stoker.domain.answer import Answer
-from stoker.measure.suites.check_kinds import EditCheck
+from stoker.measure.suites.check_kinds import EditBlocksCheck
 from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text
 
 _MARKS = {
@@ -31,7 +31,7 @@ class EditError(Exception):
 
 
 def parse_blocks(text: str) -> list[EditBlock]:
-    """Raises Unfit: a block is open at the end, or there is none."""
+    """Raises EditError: the last block is not closed, or there is no block."""
     found: list[EditBlock] = []
     parts: dict[str, list[str]] = {}
     state = ""
@@ -53,7 +53,7 @@ def parse_blocks(text: str) -> list[EditBlock]:
 
 
 def apply_blocks(source: str, found: list[EditBlock]) -> str:
-    """One after the other. Raises Unfit: what is searched for is empty, not there, or there more than once."""
+    """One after the other. Raises EditError: the search text is empty, missing, or found more than once."""
     lines = source.splitlines()
     for number, block in enumerate(found, 1):
         search = block.search.splitlines()
@@ -68,7 +68,7 @@ def _same(one: list[str], other: list[str]) -> bool:
     return [line.rstrip() for line in one] == [line.rstrip() for line in other]
 
 
-def check_edit(check: EditCheck, answer: Answer) -> Grade:
+def check_edit(check: EditBlocksCheck, answer: Answer) -> Grade:
     """1. does not apply  2. gives something else."""
     try:
         result = apply_blocks(check.source, parse_blocks(answer_text(answer)))

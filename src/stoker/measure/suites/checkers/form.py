@@ -20,7 +20,7 @@ COUNTS: dict[str, Callable[[str], int]] = {
     "paragraphs": lambda text: len([part for part in re.split(r"\n\s*\n", text) if part.strip()]),
     "sentences": lambda text: len(_END.findall(text)),
 }
-"""Fields of Format that want exactly so many."""
+"""Fields of FormatCheck that require an exact count."""
 
 
 def _lines(text: str) -> list[str]:

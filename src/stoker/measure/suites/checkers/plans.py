@@ -1,6 +1,6 @@
-"""The structural grade of a plan: is it one, for this task? Whether it is wise, nobody here can say. Pure.
+"""The structural grade of a plan. It does not judge whether the plan is wise. Pure.
 
-steps      so many numbered steps as were asked for
+steps      the requested number of steps
 numbered   1, 2, 3 and so on
 distinct   no step twice
 verbs      steps that have a verb of the plan's domain

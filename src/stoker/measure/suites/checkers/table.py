@@ -37,7 +37,7 @@ CHECKERS: Mapping[type[check_kinds.CheckKind], Checker] = {
     check_kinds.FactsCheck: check_facts,
     check_kinds.FormatCheck: check_format,
     check_kinds.LineCheck: check_line,
-    check_kinds.EditCheck: check_edit,
+    check_kinds.EditBlocksCheck: check_edit,
     check_kinds.PlanCheck: check_plan,
 }
 UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the context was full"}
@@ -46,7 +46,7 @@ UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the
 def check_answer(check: check_kinds.FixtureCheck, answer: Answer, run: RunProgram) -> Grade:
     """1. it never ended  2. all of several  3. a program, by running it  4. the table.
 
-    Raises Broken where the check could not be made, whatever the reason: that is no word about the model.
+    Raises CheckBroken where the check could not be made, whatever the reason: that is no word about the model.
     """
     try:
         if answer.stop in UNENDED:  # 1

@@ -53,7 +53,7 @@ class SandboxResult(NamedTuple):
     """What it said, at most OUTPUT bytes."""
     seconds: float = 0.0
     isolation: str = ""
-    """`own network, processes and user`, or what there is less of."""
+    """`own network, processes and user`, or what is missing."""
 
 
 class IsolationMethod(NamedTuple):
@@ -178,7 +178,7 @@ class _Heard:
         return self.words[len(b"ready\n") :].partition(b"\n")[0].decode("utf-8", "replace")
 
     def listen(self) -> str:
-        """Until there is a verdict or nobody is left to give one. Gives what ended it too early, or nothing."""
+        """Wait for a verdict, or until all pipes are closed. Returns what ended the wait too early; empty: nothing."""
         with self._pipes:
             while self._pipes.get_map() and not self.last:
                 left = self.until - time.monotonic()
