@@ -24,6 +24,7 @@ from stoker.quality.classifier_model import status as told_by
 from stoker.quality.judge import DROPS as OF_THE_JUDGE
 from stoker.quality.shadow import DROPS
 from stoker.quality.shadow import status as graded
+from stoker.request.lease import commands
 from stoker.request.verify.finding import CHECKS
 from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
@@ -90,6 +91,8 @@ def names_of_routing() -> Iterator[tuple[str, str]]:
     """Each name that routing shows to users, with the page that has to have it."""
     for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
         yield from (("reference/decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
+    command_names = (name for name, kind in vars(commands).items() if hasattr(kind, "_fields"))
+    yield from (("how-it-works/scheduling.md", name) for name in command_names)
     yield from (("reference/http.md", name) for name in keys(shown(), "routing"))
     yield from (("how-it-works/routing.md", word) for words in (CHECKS, Verify) for word in words)
     yield from (("guides/route-by-quality.md", word) for word in Verdict)

@@ -9,8 +9,6 @@ from tests.app.program import Assembly, assembled
 
 from stoker.domain.events import (
     AliasMoved,
-    FleetBecameBusy,
-    FleetBecameIdle,
     MemoryMeasured,
     MoveCause,
     OperatorActed,
@@ -62,10 +60,11 @@ async def test_an_unload_is_shown_with_its_time(program: Assembly) -> None:
 
 @assembled()
 async def test_the_warm_pool_pauses_while_requests_run(program: Assembly) -> None:
-    program.on_event(FleetBecameBusy())
-    assert program.parts.fleet.warm.statistics().is_paused
-    program.on_event(FleetBecameIdle())
-    assert not program.parts.fleet.warm.statistics().is_paused
+    fleet = program.parts.fleet
+    fleet.supervisor.set_busy(True)
+    assert fleet.warm.statistics().is_paused
+    fleet.supervisor.set_busy(False)
+    assert not fleet.warm.statistics().is_paused
 
 
 @assembled()

@@ -71,8 +71,8 @@ async def test_every_part_follows_the_new_configuration(program: Assembly) -> No
     program.next_settings = replace(
         program.settings, front_door=door, aliases=aliases, serves=(*SERVES, Serve("new")), warm=WarmPool(memory=5)
     )
-    told = reloader(program).reload()
-    assert told == {
+    answer = reloader(program).reload()
+    assert answer == {
         "changed": [], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
     }  # fmt: skip
     parts = program.parts

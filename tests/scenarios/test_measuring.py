@@ -235,5 +235,5 @@ def _trace(plane: Plane) -> list[dict[str, Any]]:
 def test_no_stoker_at_all_is_said_with_the_command_that_starts_one() -> None:
     with running(serve("a"), started=False) as plane:
         _, said = measured(plane, "a", code=1)
-        assert "no stoker is running here" in said
+        assert "Stoker does not run here" in said
         assert "stoker up --config" in said

@@ -98,7 +98,7 @@ def _build_gateway(
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
     setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
-    flow = Flow(setup.settings(context.active.current), carrier, context.clock, decisions.on_decision)
+    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
     return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
 
 

@@ -1,4 +1,4 @@
-"""What every part may be built with."""
+"""What parts are built with, whichever room they are in."""
 
 from __future__ import annotations
 

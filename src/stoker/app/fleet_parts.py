@@ -25,7 +25,7 @@ log = logging.getLogger("stoker.fleet")
 
 @dataclass(frozen=True, slots=True)
 class FleetParts:
-    """Everything that runs serves, but the watchdog: that one also looks at requests."""
+    """Everything that runs serves, except the watchdog, which also needs to see requests."""
 
     prewarmer: Prewarmer
     warm: WarmKeeper
@@ -38,7 +38,7 @@ class FleetParts:
 
 
 def build_fleet(context: BuildContext) -> FleetParts:
-    """No serve is started yet; pinned models are already read into memory."""
+    """Starts no serve. Pinned models are read into memory from here on."""
     settings, clock, notify = context.settings, context.clock, context.notify
     serves = placed_serves(settings)
     prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)

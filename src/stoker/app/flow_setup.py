@@ -1,6 +1,6 @@
-"""What the request path works by, made anew of each configuration: names, tiers, secrets, limits.
+"""Makes the settings of the request path from a configuration: names, tiers, secrets, limits.
 
-Tiers: a configuration without any has no dispatcher. What is known of tiers that stay is kept.
+A configuration without tiers has no dispatcher. Across a reload, the router keeps what it knows of tiers that stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger("stoker.app")
 
 
 class FlowSetup:
-    """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine, if known."""
+    """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine; None: unknown."""
 
     def __init__(
         self,
@@ -53,8 +53,11 @@ class FlowSetup:
         self._memory = memory
         self._router: TierRouter | None = None
 
-    def settings(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
-        """Of this configuration, which all parts of routing follow from here on. `before`: the serves until now."""
+    def apply(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
+        """Make all parts of routing follow this configuration; the result is for `Flow.configure`.
+
+        `before`: the serves that were configured until now.
+        """
         settings = new.settings
         dispatcher = self._dispatcher(new, before)
         # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
@@ -69,11 +72,11 @@ class FlowSetup:
         )
 
     def names(self, settings: Settings) -> Names:
-        """With the aliases as they were moved."""
+        """Model names, with each alias at the serve to which it was moved."""
         return names_of(settings, self._promotions.serves)
 
     def allowed(self) -> set[tuple[str, str]]:
-        """Tier and class of each measurement that counts now."""
+        """Tier and class of each measurement by which a tier may serve."""
         return set() if self._router is None else self._router.allowed()
 
     def _dispatcher(self, new: Configuration, before: Collection[Serve]) -> Dispatcher | None:
@@ -91,24 +94,24 @@ class FlowSetup:
         return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
 
     def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
-        """The router, by this configuration. Running serves that it did not know are identified."""
-        collector, known = self._quality.collector, self._router
-        if known is None:
+        """Create the router, or configure the one that exists; identify running serves that it did not know."""
+        collector, existing = self._quality.collector, self._router
+        if existing is None:
             residency = self._fleet.conductor.residency
-            made = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
-            classifier()  # read now, and not with the first request
-            self._router = made
-            collector.begin(made)
+            created = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
+            classifier()  # loaded now, not with the first request
+            self._router = created
+            collector.begin(created)
             for name in self._fleet.conductor.running:
                 collector.on_ready(name)
-            return made
-        old = set(known.settings.serves)
-        known.configure(router, settings.serves)
-        collector.begin(known)
+            return created
+        old = set(existing.settings.serves)
+        existing.configure(router, settings.serves)
+        collector.begin(existing)
         for name in self._fleet.conductor.running:
-            if name not in old and known.serve(name) in before:  # one that changed restarts, and is identified then
+            if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
                 collector.on_ready(name)
-        return known
+        return existing
 
     def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:
         quality, prewarmer = self._quality, self._fleet.prewarmer

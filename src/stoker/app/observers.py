@@ -14,8 +14,6 @@ from stoker.domain.decision import Decision
 from stoker.domain.events import (
     AliasMoved,
     Event,
-    FleetBecameBusy,
-    FleetBecameIdle,
     MemoryMeasured,
     OperatorActed,
     PredictionsChanged,
@@ -73,10 +71,6 @@ class Observer:
 
     def on_event(self, event: Event) -> None:
         match event:
-            case FleetBecameBusy():  # first, because it comes with most requests
-                self._fleet.warm.set_busy(True)
-            case FleetBecameIdle():
-                self._fleet.warm.set_busy(False)
             case SwapEnded(report):
                 self._on_swap(report)
             case ServeAdopted(serve):

@@ -82,7 +82,7 @@ class Reloader:
         fleet.conductor.reload(settings.slots, serves)
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves)
-        gateway.flow.configure(gateway.setup.settings(new, self._active.settings.serves))
+        gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
         gateway.door.configure(settings.front_door)
         for name in changes.changed:
             parts.watchdog.forget(name)

@@ -15,16 +15,6 @@ from stoker.domain.swap import SwapReport
 
 
 @dataclass(frozen=True, slots=True)
-class FleetBecameBusy:
-    """The first lease was granted."""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetBecameIdle:
-    """The last lease was given back."""
-
-
-@dataclass(frozen=True, slots=True)
 class SwapEnded:
     """A swap ended, one way or another."""
 
@@ -136,9 +126,7 @@ class PromotionWatchEnded:
 
 
 Event = (
-    FleetBecameBusy
-    | FleetBecameIdle
-    | SwapEnded
+    SwapEnded
     | ServeAdopted
     | ServeExited
     | ServeDisconnected

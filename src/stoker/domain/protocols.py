@@ -80,6 +80,11 @@ class Fleet(Protocol):
     async def close(self, leave_running: bool) -> None:
         """Give up everything: stop all serves, or leave them to the next control plane."""
 
+    def set_busy(self, is_busy: bool) -> None:
+        """True: the first lease was granted; False: the last one was released. Called with most requests, so it has to
+        take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
+        """
+
     def hurry(self, leave_running: bool) -> None:
         """Whoever waits will wait no longer: what is being stopped, and what `close` would stop, is killed now. Every
         stop from here on is without grace, saves nothing and does not wait for memory.

@@ -11,8 +11,6 @@ import pytest
 from stoker.domain.errors import ClientError, StartFailed, StokerError
 from stoker.domain.events import (
     Event,
-    FleetBecameBusy,
-    FleetBecameIdle,
     Notify,
     OperatorActed,
     ServeAdopted,
@@ -636,7 +634,23 @@ async def test_what_happens_to_a_serve_is_published_in_order() -> None:
     c.park("a", "it hangs again")
     await c.close(False)
     assert [type(event) for event in events if not isinstance(event, SwapEnded)] == [
-        ServeAdopted, FleetBecameBusy, FleetBecameIdle, ServeDisconnected, ServeExited, OperatorActed, ServeRestarted,
+        ServeAdopted, ServeDisconnected, ServeExited, OperatorActed, ServeRestarted,
         ServeParked,
     ]  # fmt: skip
     assert [event for event in events if isinstance(event, ServeParked)] == [ServeParked("a", "it hangs again")]
+
+
+@story
+async def test_the_fleet_is_busy_while_leases_are_held() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(max_active=2))
+    first, second = await leased(c.acquire("a")), await leased(c.acquire("a"))
+    assert fleet.is_busy
+    first.release()
+    assert fleet.is_busy
+    second.release()
+    assert not fleet.is_busy
+    await leased(c.acquire("a"))
+    c.restart("a", "it hangs")
+    assert not fleet.is_busy, "its only stream was cut"
+    await c.close(False)

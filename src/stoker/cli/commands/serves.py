@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.commands import serves_experiment
-from stoker.cli.commands.slot import serve_name
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, RequestRefused, unknown_serve
+from stoker.cli.console.errors import RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
@@ -34,10 +33,9 @@ def status(
         terminal.say(f"would ask GET /status on {installation.socket}; it changes nothing")
         return
     if name is not None:
-        name = serve_name(installation, name)
+        name = installation.running_name(name)
     with installation.control() as control:
-        document = control.document("/status")
-        now = control.status()
+        document, now = control.read_status()
     if json:
         terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"])])
         return
@@ -93,23 +91,9 @@ def up(
     json: options.Json = False,
 ) -> None:
     """Load NAME and wait until it is ready. Without NAME: load every serve that fits without stopping another."""
-    from stoker.cli.console.loading import load_serves, serves_to_load
+    from stoker.cli.commands import serve_actions
 
-    installation = find_installation(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.dry_run import show_plan, switch_plan
-
-        show_plan(switch_plan(installation, [name] if name else None, force, seconds), json)
-        return
-    if name is not None:
-        names = [serve_name(installation, name)]
-    else:
-        with installation.control() as control:
-            names = serves_to_load(installation.settings, control.status())
-        if not names and not json:
-            terminal.say("nothing to load: every slot has a resident; `stoker slot switch SERVE` changes it")
-    _finish(load_serves(installation, names, force, seconds, quiet=json).document(), json)
+    serve_actions.load(find_installation(config, state), name, force, drain_timeout, dry_run, json)
 
 
 @app.command()
@@ -122,30 +106,9 @@ def down(
     json: options.Json = False,
 ) -> None:
     """Drain and stop NAME, or all serves. The next request for one starts it again."""
-    from stoker.cli.console.loading import unload_serves
+    from stoker.cli.commands import serve_actions
 
-    installation = find_installation(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.dry_run import down_plan, show_plan
-
-        show_plan(down_plan(installation, name, seconds), json)
-        return
-    if name is not None:
-        names = [serve_name(installation, name)]
-    else:
-        with installation.control() as control:
-            names = [s.name for s in control.status().serves if not s.is_gone]
-        if not names and not json:
-            terminal.say("no serve is loaded")
-    _finish(unload_serves(installation, names, seconds, quiet=json).document(), json)
-
-
-def _finish(outcome: dict[str, object], json: bool) -> None:
-    if json:
-        terminal.emit(outcome)
-    if outcome["failed"]:
-        raise typer.Exit(FAILED)
+    serve_actions.unload(find_installation(config, state), name, drain_timeout, dry_run, json)
 
 
 @app.command()
@@ -157,11 +120,14 @@ def drain(
 ) -> None:
     """Stop admitting requests to NAME, or to all serves. Running requests end normally."""
     installation = find_installation(config, state)
-    serve = serve_name(installation, name) if name is not None else None
+    serve = installation.running_name(name) if name is not None else None
     with installation.control() as control:
         answer = control.drain(serve)
-    back = f"stoker serves undrain {serve or ''}".rstrip()
-    _told(answer, json, f"{serve or 'everything'} drains: nothing new is admitted; take it back with `{back}`")
+    undo = f"stoker serves undrain {serve or ''}".rstrip()
+    if json:
+        terminal.emit(answer)
+    else:
+        terminal.say(f"{serve or 'everything'} drains: no new requests are admitted; undo it: {undo}")
 
 
 @app.command()
@@ -173,17 +139,13 @@ def undrain(
 ) -> None:
     """Admit requests to NAME, or to all serves, again."""
     installation = find_installation(config, state)
-    serve = serve_name(installation, name) if name is not None else None
+    serve = installation.running_name(name) if name is not None else None
     with installation.control() as control:
         answer = control.undrain(serve)
-    _told(answer, json, f"{serve or 'everything'} admits requests again")
-
-
-def _told(answer: dict[str, object], json: bool, words: str) -> None:
     if json:
         terminal.emit(answer)
     else:
-        terminal.say(words)
+        terminal.say(f"{serve or 'everything'} admits requests again")
 
 
 @app.command()

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.errors import FAILED, UsageError, unknown_serve
-from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_installation
 
 app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
@@ -17,8 +17,7 @@ app = typer.Typer(help="Slots: devices, and the serves that share them.", no_arg
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
     """List slots, their devices and residents."""
     with find_installation(config, state).control() as control:
-        document = control.document("/status")
-        status = control.status()
+        document, status = control.read_status()
     if json:
         terminal.emit(document.get("slots", []))
         return
@@ -47,8 +46,7 @@ def status(
 ) -> None:
     """Show the residents of each slot, the phase of a swap, and how many requests wait."""
     with find_installation(config, state).control() as control:
-        document = control.document("/status")
-        status = control.status()
+        document, status = control.read_status()
     known = [s.name for s in status.slots]
     if slot is not None and slot not in known:
         raise UsageError(f"there is no slot '{slot}'; known slots: {', '.join(known) or 'none'}")
@@ -79,28 +77,6 @@ def switch(
     json: options.Json = False,
 ) -> None:
     """Make SERVE the resident of its slot. Returns when it is ready, or when the previous resident is back."""
-    from stoker.cli.console.loading import load_serves
+    from stoker.cli.commands import serve_actions
 
-    installation = find_installation(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.dry_run import show_plan, switch_plan
-
-        show_plan(switch_plan(installation, [serve], force, seconds), json)
-        return
-    name = serve_name(installation, serve)
-    outcome = load_serves(installation, [name], force, seconds, quiet=json)
-    if json:
-        terminal.emit(outcome.document())
-    if outcome.failed:
-        raise typer.Exit(FAILED)
-
-
-def serve_name(installation: Installation, name: str) -> str:
-    """The serve's own name, as the running Stoker knows it. Raises UsageError that names the nearest one."""
-    with installation.control() as control:
-        status = control.status()
-    found = status.serve(name)
-    if found is None:
-        raise unknown_serve(name, [s.name for s in status.serves], "the running Stoker")
-    return found.name
+    serve_actions.load(find_installation(config, state), serve, force, drain_timeout, dry_run, json)

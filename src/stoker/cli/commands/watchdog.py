@@ -12,7 +12,7 @@ from stoker.cli.console.errors import FAILED, NotRunning
 from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, WatchdogReport
+    from stoker.cli.console.answers import ServeStatus, StatusAnswer, WatchdogReport
 
 _IS_UP = ("ready", "draining", "held")
 _IS_DOWN = ("stopped", "backoff")
@@ -27,11 +27,8 @@ def watchdog(
     json: options.Json = False,
 ) -> None:
     """Show the health of each serve, and when it was last verified. With --once: check, for a timer."""
-    from stoker.cli.console.answers import StatusAnswer
-    from stoker.cli.console.control import parse
-
-    document = _status(config, state)
-    serves = parse(document, StatusAnswer).serves
+    document, status = _status(config, state)
+    serves = status.serves
     problems = {serve.name: problem for serve in serves if (problem := problem_of(serve))}
     if json:
         serve_reports = [
@@ -73,11 +70,11 @@ def problem_of(serve: ServeStatus) -> str:
     return ""
 
 
-def _status(config: str | None, state: str | None) -> dict[str, Any]:
+def _status(config: str | None, state: str | None) -> tuple[dict[str, Any], StatusAnswer]:
     """Raises NotRunning."""
     try:
         with find_installation(config, state).control() as control:
-            return control.document("/status")
+            return control.read_status()
     except NotRunning as error:
         raise NotRunning(f"no serve can be checked: {error.message}") from error
 

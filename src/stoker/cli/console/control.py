@@ -80,6 +80,11 @@ class Control:
     def status(self) -> StatusAnswer:
         return parse(self.document("/status"), StatusAnswer)
 
+    def read_status(self) -> tuple[dict[str, Any], StatusAnswer]:
+        """GET /status, as it came and as a record."""
+        document = self.document("/status")
+        return document, parse(document, StatusAnswer)
+
     def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> SwitchAnswer:
         """Load `serve` and wait until it is proved ready, however long that takes."""
         body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}

@@ -1,4 +1,4 @@
-"""Where this command works: which configuration file, which state directory, which socket."""
+"""The installation that a command works on: its configuration file, state directory and socket."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """One state directory, and the configuration it belongs to where there is one."""
+    """A state directory, and its configuration if there is one."""
 
     state: Path
     logs: Path
     start: str
-    """The command that starts what would run here."""
+    """The command that starts Stoker here."""
     settings: Settings | None = None
 
     @property
@@ -32,7 +32,7 @@ class Installation:
         return socket_of(self.state)
 
     def control(self) -> Control:
-        """A client for the `up` that runs here; whether one does shows at the first call."""
+        """A client for the `up` that runs here. The first call raises NotRunning if none does."""
         from stoker.cli.console.control import Control
 
         demo = demo_state()
@@ -41,8 +41,17 @@ class Installation:
             start += f" (a demo is running too: add --state {shlex.quote(str(demo))} to reach it)"
         return Control(self.socket, start)
 
+    def running_name(self, name: str) -> str:
+        """The serve's own name in the running Stoker, from any of its names. Raises UsageError with the nearest one."""
+        with self.control() as control:
+            status = control.status()
+        found = status.serve(name)
+        if found is None:
+            raise unknown_serve(name, [serve.name for serve in status.serves], "the running Stoker")
+        return found.name
+
     def serve(self, name: str) -> Serve:
-        """A configured serve by any of its names. Raises UsageError that names the nearest one."""
+        """A configured serve by any of its names. Raises UsageError with the nearest one."""
         serves = self.settings.serves if self.settings else ()
         found = next((s for s in serves if s.name == name), None) or next(
             (s for s in serves if name in s.names()), None
@@ -54,23 +63,23 @@ class Installation:
 
 
 def demo_state() -> Path:
-    """The demo has a state directory of its own: it may run beside a configured Stoker."""
+    """The demo's own state directory, so that it can run beside a configured Stoker."""
     from stoker.config.paths import default_state
 
     return default_state() / "demo"
 
 
 def socket_of(state: Path) -> Path:
-    """Where the `up` of this state directory listens for commands."""
+    """The socket where the `up` of this state directory listens for commands."""
     from stoker.store.state import StateDir
 
     return StateDir(state).socket_path
 
 
 def load_settings(config: str | None) -> Settings:
-    """The configuration that `--config`, or the search order, leads to. Raises ConfigError with every problem.
+    """The configuration from `--config` or the search order. Raises ConfigError with every problem.
 
-    Also asks what no file by itself can tell: whether the engines can express what is asked of them.
+    Also checks that the engines support the settings of their serves.
     """
     from stoker.config.load import find, load
     from stoker.fleet.engines.plan import unsupported
@@ -83,7 +92,7 @@ def load_settings(config: str | None) -> Settings:
 
 
 def config_warnings(settings: Settings) -> list[str]:
-    """What is allowed but hardly meant: one sentence each."""
+    """What is allowed but probably not meant: one sentence each."""
     from stoker.config.warnings import warnings
     from stoker.fleet.engines import plan
 
@@ -92,7 +101,7 @@ def config_warnings(settings: Settings) -> list[str]:
 
 
 def undecidable_conditions(settings: Settings) -> list[str]:
-    """Conditions of gates that nothing can decide, with what it would take: one sentence each."""
+    """Conditions of gates that nothing can decide, and what they need: one sentence each."""
     if not settings.gates:
         return []
     from stoker.domain.task import CLASSES
@@ -111,9 +120,9 @@ def undecidable_conditions(settings: Settings) -> list[str]:
 
 
 def find_installation(config: str | None, state: str | None = None) -> Installation:
-    """Where a command works. A running demo is found by itself when there is no configuration file at all.
+    """The installation that a command works on. Without a configuration file, a running demo is found.
 
-    Raises ConfigError (no file, or one with problems) and UsageError (a state directory that is none).
+    Raises ConfigError (no file, or one with problems) and UsageError (no such state directory).
     """
     if state is not None:
         where = Path(state).expanduser().absolute()

@@ -1,13 +1,15 @@
-"""Bringing serves up and down through a running Stoker, and what came of each."""
+"""Loads and unloads serves through a running Stoker, with progress."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import typer
 
 from stoker.cli.console import figures, load_progress, terminal
-from stoker.cli.console.answers import StatusAnswer, SwitchAnswer
+from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchAnswer
 from stoker.cli.console.control import Control
 from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
@@ -19,7 +21,7 @@ INTERRUPTED = 130
 
 @dataclass(slots=True)
 class LoadOutcome:
-    """What became of each serve that was asked for."""
+    """What happened to each serve."""
 
     done: list[dict[str, object]] = field(default_factory=list)
     left_alone: list[str] = field(default_factory=list)
@@ -34,76 +36,80 @@ class LoadOutcome:
             terminal.note(f"stoker: {name}: {error.message}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is done to each serve, and what is said about it."""
+
+    run: Callable[[Control, str], SwitchAnswer | None]
+    is_done: Callable[[ServeStatus], bool]
+    already: str
+    """What a serve is that needs no step."""
+    watch_with: str
+    """The command that shows how it goes on after Ctrl-C."""
+
+
 def load_serves(
     installation: Installation, names: list[str], force: bool, drain_timeout: float | None, quiet: bool
 ) -> LoadOutcome:
-    """Load each of `names` in turn and show progress; one that is ready already is left alone.
+    """Load each of `names` in turn, with progress. A serve that is ready is left alone.
 
-    A refusal of one does not keep the others from their turn. Raises NotRunning before anything was asked for.
+    A failure of one does not stop the others. Raises NotRunning before the first.
     """
-    outcome = LoadOutcome()
-    control = installation.control()
-    for name in names:
-        serve = control.status().serve(name)
-        if serve is not None and serve.state == "ready":
-            outcome.left_alone.append(name)
-            if not quiet:
-                terminal.say(f"{name} is already ready")
-            continue
-
-        def work(worker: Control, name: str = name) -> SwitchAnswer:
-            return worker.switch(name, force, drain_timeout)
-
-        try:
-            switched = load_progress.watch(control, name, work, quiet)
-        except StokerError as error:
-            outcome.fail(name, error, quiet)
-            continue
-        except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; `stoker slot status` shows the swap")
-            raise typer.Exit(INTERRUPTED) from None
-        outcome.done.append({"serve": name, "seconds": switched.seconds, "phases": switched.phases})
-        if not quiet:
-            terminal.say(_ready_line(name, switched))
-    return outcome
+    step = _Step(
+        run=lambda worker, name: worker.switch(name, force, drain_timeout),
+        is_done=lambda serve: serve.state == "ready",
+        already="is already ready",
+        watch_with="stoker slot status",
+    )
+    return _each(installation, names, step, quiet)
 
 
 def unload_serves(
     installation: Installation, names: list[str], drain_timeout: float | None, quiet: bool
 ) -> LoadOutcome:
-    """Drain and stop each of `names` in turn; one that is stopped already is left alone."""
+    """Drain and stop each of `names` in turn, as `load_serves` does. A serve that is stopped is left alone."""
+
+    def unload(worker: Control, name: str) -> None:
+        worker.unload(name, drain_timeout)
+
+    step = _Step(unload, lambda serve: serve.is_gone, "is already stopped", "stoker serves status {name}")
+    return _each(installation, names, step, quiet)
+
+
+def _each(installation: Installation, names: list[str], step: _Step, quiet: bool) -> LoadOutcome:
     outcome = LoadOutcome()
     control = installation.control()
     for name in names:
         serve = control.status().serve(name)
-        if serve is not None and serve.is_gone:
+        if serve is not None and step.is_done(serve):
             outcome.left_alone.append(name)
             if not quiet:
-                terminal.say(f"{name} is already stopped")
+                terminal.say(f"{name} {step.already}")
             continue
-
-        def work(worker: Control, name: str = name) -> dict[str, object]:
-            return worker.unload(name, drain_timeout)
-
         try:
-            load_progress.watch(control, name, work, quiet)
+            switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
         except StokerError as error:
             outcome.fail(name, error, quiet)
             continue
         except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; `stoker serves status {name}` shows its state")
+            terminal.note(f"stopped watching {name}; see how it goes on: {step.watch_with.format(name=name)}")
             raise typer.Exit(INTERRUPTED) from None
-        outcome.done.append({"serve": name})
+        times = {} if switched is None else {"seconds": switched.seconds, "phases": switched.phases}
+        outcome.done.append({"serve": name, **times})
         if not quiet:
-            terminal.say(f"{name} is stopped")
+            terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
     return outcome
 
 
-def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]:
-    """What `serves up` without a name brings up: whatever can be resident without throwing anybody out.
+def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:
+    return step.run(worker, name)
 
-    1. Serves that no slot holds, and those that are kept loaded.
-    2. For a slot that is empty: its baseline, else its first serve with status production.
+
+def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]:
+    """What `serves up` loads without a name: every serve that fits without stopping another.
+
+    1. Serves without a slot, and those with `keep_loaded`.
+    2. For an empty slot: its baseline, else its first serve with status production.
     Rejected and blocked serves have to be named.
     """
     kept = {s.name for s in settings.serves if s.keep_loaded} if settings else set()

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.disk import atomic
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -17,6 +16,7 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
     import msgspec
 
     from stoker.cli.evaluate.running_serve import command_for
+    from stoker.disk import atomic
     from stoker.measure.statistics.drift import DriftDetector, DriftLevel
 
     path = found.state / "drift.json"

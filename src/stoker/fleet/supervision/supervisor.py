@@ -54,6 +54,8 @@ class Supervisor:
         saved = Path(context.paths.state) / "conversations"
         self.conversations = ConversationKeeper(saved, conversations, signer, context.clock, context.log)
         self.warm = warm or WarmKeeper(0, (), context.log, predict=False)
+        self.set_busy = self.warm.set_busy
+        """See `Fleet.set_busy`. No method in between: it is called with most requests."""
         self._keys = keys
         self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
         self._checks = StartChecks(context.paths, self._registry, meter)

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.domain.events import (
-    FleetBecameBusy,
-    FleetBecameIdle,
     Notify,
     OperatorActed,
     ServeAdopted,
@@ -45,7 +43,6 @@ from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
-_BUSY, _IDLE = FleetBecameBusy(), FleetBecameIdle()
 
 
 @dataclass(slots=True)
@@ -154,13 +151,13 @@ class Conductor:
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
         if not self._leases:
-            self._notify(_BUSY)
+            self._fleet.set_busy(True)
         lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
         return lease
 
     def _release(self, lease: Lease) -> None:
         if self._leases.pop(lease.id, None) is not None and not self._leases:
-            self._notify(_IDLE)
+            self._fleet.set_busy(False)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
@@ -339,7 +336,7 @@ class Conductor:
         for id in leases:
             lease = self._leases.pop(id, None)
             if lease is not None and not self._leases:
-                self._notify(_IDLE)
+                self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)
 
