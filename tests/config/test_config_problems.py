@@ -109,7 +109,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
         ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or remove this section"),
         ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
-        ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is no number with a unit"),
+        ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is not a number with"),
         ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),
         ("[alias.coder]", "1: key 'alias.coder': alias 'coder' has no `serve`"),
     ],

@@ -42,15 +42,15 @@ def test_a_bound_names_its_rate() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("benchmark", "passes as a whole"),
-        ("ttft_p95", "passes as a whole"),
-        ("ttft_p95 <", "is no condition"),
-        ("ttft_p95 != 2s", "is no condition"),
-        ("ttft < 2 s", "is no condition"),
-        ("TTFT < 2s", "is no condition"),
-        ("ttft < 2h", "no number with a unit"),
-        ("ttft < soon", "no number with a unit"),
-        ("", "is no condition"),
+        ("benchmark", "can stand alone"),
+        ("ttft_p95", "can stand alone"),
+        ("ttft_p95 <", "is not a condition"),
+        ("ttft_p95 != 2s", "is not a condition"),
+        ("ttft < 2 s", "is not a condition"),
+        ("TTFT < 2s", "is not a condition"),
+        ("ttft < 2h", "not a number with a known unit"),
+        ("ttft < soon", "not a number with a known unit"),
+        ("", "is not a condition"),
     ],
 )
 def test_what_is_no_condition_says_what_is_expected(text: str, why: str) -> None:

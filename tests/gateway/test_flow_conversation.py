@@ -112,7 +112,7 @@ def test_a_task_that_cannot_be_found_is_high_risk_where_tools_can_change_files(
         await client.send(compose_request("POST", path, {"model": "auto", **document}))
         reply = await client.reply()
         assert reply.status == 403
-        assert b"could not be found" in reply.body
+        assert b"could not be determined" in reply.body
         assert b"not measured at multi-file-refactor" in reply.body
         assert b"--class multi-file-refactor" in reply.body
         decision = await sealed(stage)

@@ -163,7 +163,7 @@ def test_what_a_serve_says_of_stokers_key_is_told_in_our_words(payload: dict[str
             assert reply.status == 502
             error = reply.json()["error"]
         assert (error["code"], error["source"]) == ("upstream_auth", "stoker")
-        assert "check the serve's `key`" in error["message"]
+        assert "check the `key` in its configuration" in error["message"]
 
     tell()
 

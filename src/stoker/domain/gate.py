@@ -99,15 +99,19 @@ def condition(text: str) -> Condition:
     if _WORD.fullmatch(stripped):
         if stripped in WHOLE:
             return Condition(stripped, stripped)
-        raise ValueError(f"names no measurement that passes as a whole: {', '.join(WHOLE)}; or compare a number")
+        raise ValueError(
+            f"is not a measurement that can stand alone. Use one of {', '.join(WHOLE)}, or compare a number"
+        )
     found = _FORM.fullmatch(stripped)
     if found is None:
-        raise ValueError("is no condition: write `preflight`, or NAME OP VALUE like `ttft_p95 < 2s`")
+        raise ValueError("is not a condition: write `preflight`, or NAME OP VALUE such as `ttft_p95 < 2s`")
     return Condition(stripped, found["metric"], found["op"], _value(found["value"]))
 
 
 def _value(text: str) -> float:
     found = _VALUE.fullmatch(text)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text[:40]!r} is no number with a unit: 0.85, 90%, 250ms, 2s, 18GiB")
+        raise ValueError(
+            f"{text[:40]!r} is not a number with a known unit: write for example 0.85, 90%, 250ms, 2s or 18GiB"
+        )
     return float(found[1]) * _UNITS[found[2]]

@@ -143,7 +143,7 @@ class Call:
 
     def cut(self, reason: str) -> None:
         """End the request because its lease was taken away before the serve was called."""
-        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+        self.end(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
     def leave(self) -> None:
         """End the request because the client is gone."""

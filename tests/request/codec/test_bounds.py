@@ -74,6 +74,12 @@ def test_what_is_small_and_plain_is_read_at_once() -> None:
     assert not is_heavy(b"x" * 200_000)
 
 
+@pytest.mark.parametrize("first", [{"role": "user"}, 1, None, [], "x"])
+@pytest.mark.parametrize("other", ["x", [], {}])
+def test_what_stands_first_in_a_long_list_does_not_hide_its_length(first: Any, other: Any) -> None:
+    assert refused(messages=[first, *[other] * 11]) == (413, "too_many_messages")
+
+
 @pytest.mark.parametrize("begins", [b"[" + b" " * 80, b"[1,"])
 def test_neither_blanks_nor_a_number_in_front_hide_a_long_list(begins: bytes) -> None:
     body = b'{"model":"m","messages":' + begins + b",".join([b'{"a":1}'] * 20_000) + b"]}"

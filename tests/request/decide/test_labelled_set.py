@@ -98,15 +98,15 @@ def test_held_out_high_risk_work_is_found(held_out: ClassifierScore) -> None:
 
 
 def test_no_hard_negative_is_taken_for_high_risk(held_out: ClassifierScore) -> None:
-    assert held_out.alarms == 0
+    assert held_out.false_alarms == 0
 
 
 def test_few_hard_negatives_by_other_hands_are(
     blind: ClassifierScore, second: ClassifierScore, third: ClassifierScore
 ) -> None:
     """These floors keep what there is: tests/data/tasks/README.md."""
-    assert second.alarms <= 2
-    assert (blind.alarms, third.alarms) == (1, 0)
+    assert second.false_alarms <= 2
+    assert (blind.false_alarms, third.false_alarms) == (1, 0)
 
 
 def test_the_blind_set_has_the_parts_its_page_tells_of() -> None:
@@ -185,7 +185,7 @@ def test_a_score_counts_right_ones_mistakes_and_alarms() -> None:
         0.5,
         None,
     )
-    assert (seen.alarms, seen.cost, seen.mistakes) == (1, 3, Counter({("chat", "planning"): 1}))
+    assert (seen.false_alarms, seen.cost, seen.mistakes) == (1, 3, Counter({("chat", "planning"): 1}))
     assert missed(seen) == ["accuracy 0.500 < 0.9", "1 hard negatives taken for high-risk"]
 
 

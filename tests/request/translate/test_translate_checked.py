@@ -180,7 +180,7 @@ def test_a_whole_answer_that_is_watched_is_the_serves_own() -> None:
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"choices":[]}', b"no JSON", b'{"error":"boom"}'])
 def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
-    with pytest.raises(UpstreamError, match="answered HTTP 200 with") as caught:
+    with pytest.raises(UpstreamError, match="answered HTTP 200, but the reply") as caught:
         CheckedReply(Dialect.CHAT, False, Strict()).translate_whole(body)
     assert caught.value.code == "upstream_unusable"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, answer, call, expected, noted, proofs, proved
+from tests.request.verify.expected import READ, answer, call, expected, noted, proofs, proved
 
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import Choice, Image, Raw, Role, Text, Tool, ToolCall, ToolChoice, ToolResult, Turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import proved
+from tests.request.verify.expected import proved
 
 from stoker.request.verify.check_code import MAX_NESTING, MAX_PYTHON
 from stoker.request.verify.fences import MAX_BLOCK, CodeBlock, Fences

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, answer, expected
+from tests.request.verify.expected import READ, answer, expected
 
 from stoker.domain.answer import (
     Began,

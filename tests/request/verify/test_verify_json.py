@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, call, noted, proved
+from tests.request.verify.expected import READ, call, noted, proved
 
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import AnswerFormat, Raw, Refusal

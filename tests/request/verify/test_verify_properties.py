@@ -7,7 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.request.verify.asked import READ, answer, expected
+from tests.request.verify.expected import READ, answer, expected
 
 from stoker.domain.answer import Answer, BlockKind, Event, Grew, Opened, StopReason
 from stoker.domain.prompt import AnswerFormat, Choice, Raw, Text, Thinking, Tool, ToolCall, ToolChoice

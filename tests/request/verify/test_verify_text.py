@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, call, expected, noted, proved
+from tests.request.verify.expected import READ, call, expected, noted, proved
 
 from stoker.domain.answer import StopReason
 from stoker.domain.prompt import Document, Redacted, Refusal, Role, Text, Thinking, Tool, ToolResult, Turn

@@ -1,4 +1,4 @@
-"""What one serve must have, must not have, and may not combine."""
+"""Rules about single serves: what a serve needs, and what it must not combine."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ TUNING = (
     "chat_template", "thinking", "sampling", "rendezvous", "trust_remote_code", "metrics",
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
-_OURS_TO_START = (
+EXTERNAL_IGNORES = (
     "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env", "extra_args", "threads",
     "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
     "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
-"""Keys that mean nothing for a serve that somebody else starts."""
-_OWN_COMMAND = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
-"""Keys that mean nothing where the command line is not ours."""
+"""Keys without effect for an external serve."""
+COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
+"""Keys without effect for a serve with a `cmd`."""
+CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+"""Keys without effect for a container."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
-    """Each serve by itself. An abstract one need not be complete: its children are looked at instead."""
+    """Checks each serve. An abstract one need not be complete: its children are checked instead."""
     for entry in entries:
         if entry.table.abstract:
             _check_abstract(doc, entry)
@@ -72,7 +74,7 @@ def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at(doc, "driver"),
             f"serve '{entry.name}' is external and has no `base_url`; give its address",
         )
-    for key in _OURS_TO_START:
+    for key in EXTERNAL_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
@@ -94,7 +96,7 @@ def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at(doc, "container"),
             f"serve '{name}' needs the `port` at which its container answers on this machine",
         )
-    for key in ("cmd", "unit", "sleep_level", "keep_conversations", *_OWN_COMMAND):
+    for key in CONTAINER_IGNORES:
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
@@ -153,12 +155,12 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str]) -> bool:
-    """Whether a placeholder looks like a slip of the pen; it is reported then."""
+    """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(doc, key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
     near = False
     for word in sorted(words.difference(FILLED_IN)):
-        # Braces are also JSON and templates: only what looks like a slip is one.
+        # Braces also occur in JSON and templates, so only near misses are reported.
         hint = did_you_mean(f"{{{word}}}", [f"{{{known}}}" for known in FILLED_IN])
         if hint:
             near = True
@@ -167,7 +169,7 @@ def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str
 
 
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
-    """What only some engines can do, and names that some refuse."""
+    """Features that only some engines have, and names that some refuse."""
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
         doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
@@ -186,7 +188,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
         if key not in SAMPLING:
             hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
             doc.problem((*entry.at(doc, "sampling"), key), f"is not a sampling setting{hint}")
-    for key in _OWN_COMMAND if table.cmd is not None else ():
+    for key in COMMAND_IGNORES if table.cmd is not None else ():
         if key != "extra_args" and entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key),
@@ -195,7 +197,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
-    """Each names a serve that is there, and following them comes to an end."""
+    """Each fallback exists, and there is no cycle."""
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():

@@ -20,7 +20,6 @@ from stoker.config.tables.value_types import (
     Text,
     VerifyWord,
 )
-from stoker.config.units import show_duration
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK, LONG
@@ -150,7 +149,7 @@ def build_router(
     profile_path: str | None,
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> RouterSettings | None:
-    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
+    """The settings; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
     in `RouterSettings`.
     """
     names = frozenset(clouds)
@@ -197,61 +196,31 @@ def _tier(row: TierTable, cloud: bool) -> Tier:
 
 
 def show_router(router: RouterSettings) -> dict[str, Any]:
-    """As `[router]` would say it."""
-    classes = {one.name: {"words": list(one.words), "tier": one.tier} for one in router.classes}
-    return {
-        "profile_path": router.profile_path,
-        "high_risk": list(router.high_risk),
-        "long_context": router.long_context,
-        "allow_cloud": router.allow_cloud,
-        "cloud_classes": list(router.cloud_classes),
-        "breaker_failures": router.breaker.failures,
-        "breaker_window": show_duration(router.breaker.window),
-        "breaker_cool_down": show_duration(router.breaker.cool_down),
-        "explore": router.explore,
-        "shadow": _show_shadow(router.shadow),
-        "classifier": _show_classifier(router.classifier),
-        "class": classes or None,
-    }
-
-
-def _show_shadow(shadow: ShadowSettings) -> dict[str, Any] | None:
-    """None where it says nothing but the defaults."""
-    if shadow == ShadowSettings():
-        return None
-    return {
-        "rate": shadow.rate,
-        "judge": shadow.judge or None,
-        "cost_cap": shadow.cost_cap,
-        "queue": shadow.queue,
-        "timeout": show_duration(shadow.timeout),
-    }
-
-
-def _show_classifier(one: ClassifierModelSettings | None) -> dict[str, Any] | None:
-    return None if one is None else {"serve": one.serve, "timeout": show_duration(one.timeout), "below": one.below}
+    """`[router]` with these settings."""
+    shadow, classifier, breaker = router.shadow, router.classifier, router.breaker
+    return RouterTable.show(
+        router,
+        breaker_failures=breaker.failures,
+        breaker_window=breaker.window,
+        breaker_cool_down=breaker.cool_down,
+        shadow=None if shadow == ShadowSettings() else ShadowTable.show(shadow, judge=shadow.judge or None),
+        classifier=None if classifier is None else ClassifierTable.show(classifier),
+        class_={one.name: ClassTable.show(one) for one in router.classes} or None,
+    )
 
 
 def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:
-    """As a `[[tier]]` would say it; a cloud's serve is shown here and nowhere else."""
+    """`[[tier]]` with these settings. The serve of a cloud tier is shown here, and nowhere else."""
     serve = serves[tier.serve]
-    return {
-        "name": tier.name,
-        **(_cloud(tier, serve) if serve.from_tier else {"serve": tier.serve}),
-        "cost": {"input": tier.cost.input, "output": tier.cost.output},
-        "verify": tier.verify.value,
-        "verify_class": {name: mode.value for name, mode in tier.verify_class.items()},
-        "classes": list(tier.classes),
-        "first_byte_timeout": None if tier.first_byte_timeout is None else show_duration(tier.first_byte_timeout),
-    }
-
-
-def _cloud(tier: Tier, serve: Serve) -> dict[str, Any]:
-    return {
-        "base_url": serve.base_url,
-        "cloud": None if tier.is_assumed_local else tier.cloud,
-        "dialect": next(iter(serve.dialects)).value,
-        "key": serve.key.source if serve.key else None,
-        "model": serve.served_name,
-        "max_active": serve.max_active,
-    }
+    is_cloud = serve.from_tier
+    return TierTable.show(
+        tier,
+        serve=None if is_cloud else tier.serve,
+        base_url=serve.base_url if is_cloud else None,
+        dialect=next(iter(serve.dialects)) if is_cloud else None,
+        cloud=tier.cloud if is_cloud and not tier.is_assumed_local else None,
+        key=serve.key.source if is_cloud and serve.key else None,
+        model=serve.served_name if is_cloud else None,
+        max_active=serve.max_active if is_cloud else None,
+        cost=CostTable.show(tier.cost),
+    )

@@ -1,4 +1,4 @@
-"""What every table of the file is."""
+"""The base class of all tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def setting(default: Any, meaning: str, alias: str | None = None) -> Any:
-    """A key of the file. None: it may be left out, and the meaning says what happens then.
+    """A key of the file. Default None: the key may be left out, and `meaning` says what happens then.
 
-    `alias`: what the file calls it, where Python has other plans for the word.
+    `alias`: its name in the file, if that is a word of Python.
     """
     return Field(default=default, description=meaning, validate_default=default is not None, alias=alias)
 
 
 class Section(BaseModel):
-    """A table that knows its keys."""
+    """A table of the file. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @classmethod
+    def show(cls, record: object, **own: Any) -> dict[str, Any]:
+        """`record` in the form of the file. `own`: values of keys that are not attributes of the same name."""
+        values = {name: own[name] if name in own else getattr(record, name) for name in cls.model_fields}
+        return cls.model_construct(**values).model_dump(mode="json", by_alias=True, warnings=False)

@@ -1,10 +1,11 @@
-"""The kinds of value that keys take, each with its check and its line in the JSON schema."""
+"""The types of keys: each with its check, its form in the file, and its line in the JSON schema."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from stoker.config import units
 from stoker.config.tables import value_checks
@@ -91,20 +92,40 @@ Devices = Annotated[
     list[str], BeforeValidator(value_checks.devices), WithJsonSchema(_lists({"type": ["integer", "string"]}))
 ]
 
-Duration = Annotated[float, BeforeValidator(units.parse_duration), _schema(examples=["500ms", "45s", "10m", "2h"])]
+_DURATION = PlainSerializer(units.show_duration, when_used="json")
+_SIZE = PlainSerializer(units.show_size, when_used="json")
+
+
+def _or(word: str, show: Callable[[Any], str]) -> PlainSerializer:
+    """Writes None as `word`."""
+    return PlainSerializer(lambda value: word if value is None else show(value), when_used="json")
+
+
+Duration = Annotated[
+    float, BeforeValidator(units.parse_duration), _DURATION, _schema(examples=["500ms", "45s", "10m", "2h"])
+]
 SomeDuration = Annotated[
-    float, BeforeValidator(value_checks.some_duration), _schema(examples=["500ms", "45s", "10m", "2h"])
+    float, BeforeValidator(value_checks.some_duration), _DURATION, _schema(examples=["500ms", "45s", "10m", "2h"])
 ]
 AutoDuration = Annotated[
-    float | None, BeforeValidator(value_checks.duration_or("auto")), _schema(examples=["auto", "45s"])
+    float | None,
+    BeforeValidator(value_checks.duration_or("auto")),
+    _or("auto", units.show_duration),
+    _schema(examples=["auto", "45s"]),
 ]
 NeverDuration = Annotated[
-    float | None, BeforeValidator(value_checks.duration_or("never")), _schema(examples=["never", "10m"])
+    float | None,
+    BeforeValidator(value_checks.duration_or("never")),
+    _or("never", units.show_duration),
+    _schema(examples=["never", "10m"]),
 ]
 AutoSize = Annotated[
-    int | None, BeforeValidator(value_checks.size_or("auto")), _schema(examples=["auto", "0B", "32GiB"])
+    int | None,
+    BeforeValidator(value_checks.size_or("auto")),
+    _or("auto", units.show_size),
+    _schema(examples=["auto", "0B", "32GiB"]),
 ]
-Size = Annotated[int, BeforeValidator(value_checks.some_size), _schema(examples=["32MiB", "18GiB", "1.5GB"])]
+Size = Annotated[int, BeforeValidator(value_checks.some_size), _SIZE, _schema(examples=["32MiB", "18GiB", "1.5GB"])]
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=1, le=2**31)]

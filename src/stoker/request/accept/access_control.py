@@ -141,7 +141,7 @@ class AccessControl:
         if origin is not None:
             is_own = origin.lower().partition(b"://")[2] == given.lower()
             if not is_own and not self.pages.allows(origin):
-                message = "requests from pages of another origin are refused: see front_door.allowed_origins"
+                message = "web pages of another origin are refused: add the origin to front_door.allowed_origins"
                 raise ClientError(message, code="foreign_origin", status=403)
 
 
@@ -157,7 +157,8 @@ def _is_address(host: str) -> bool:
 def require(caller: Caller, scope: Scope) -> None:
     """Raises ClientError 403 when the key's scope is too small."""
     if caller.key.scope < scope:
-        text = f"key '{caller.key.name}' has scope {caller.key.scope.name.lower()}; this needs {scope.name.lower()}"
+        held, needed = caller.key.scope.name.lower(), scope.name.lower()
+        text = f"key '{caller.key.name}' has scope {held}; this request needs {needed}"
         raise ClientError(text, code="scope", status=403)
 
 
@@ -166,7 +167,7 @@ def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
     names = [name for name, _ in given]
     for name in ONCE:
         if names.count(name) > 1:
-            text = f"the header '{name.decode()}' is there {names.count(name)} times: send it once"
+            text = f"the request has {names.count(name)} '{name.decode()}' headers: send one"
             raise ClientError(text, code="repeated_header")
 
 

@@ -50,7 +50,7 @@ class BodyBudget:
     def refusal(self) -> CapacityError:
         """For a body that there is no room for. It is counted."""
         self.refused += 1
-        text = f"Stoker holds {self.held} of {self.limit} bytes of request bodies (front_door.body_budget): try again"
+        text = f"Stoker holds {self.held} of {self.limit} bytes of request bodies (front_door.body_budget): retry later"
         return CapacityError(text, code="body_budget", retry_after=RETRY_AFTER)
 
 

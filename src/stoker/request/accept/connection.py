@@ -178,9 +178,9 @@ class WireProtocol(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError("a coding that is not undone here")
+            raise ValueError("unsupported Transfer-Encoding")
         if name == b"host" and self._came is None and any(known == name for known, _ in self._headers):
-            raise ValueError("Host twice")
+            raise ValueError("more than one Host header")
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:

@@ -71,7 +71,7 @@ class Cors:
         if site is None or site.lower() in _OWN_SITES or self.allows(headers.get(b"origin", b"")):
             return
         text = (
-            "a web page of another origin made the browser ask for this: open the address yourself, or list the page's "
-            "origin in front_door.allowed_origins and use fetch()"
+            "a web page of another origin made the browser send this request: open the URL yourself, or add the page's "
+            "origin to front_door.allowed_origins and use fetch()"
         )
         raise ClientError(text, code="foreign_page", status=403)

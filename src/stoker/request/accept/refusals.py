@@ -70,7 +70,7 @@ class Refusals:
         if known.wrong <= FREE:
             return error, 0.0  # 2
         if self._waiting >= MOST_WAITING:
-            text = "too many wrong API keys came from this address: wait, and look at the key that is configured"
+            text = "too many wrong API keys came from this address: wait, and check the configured key"
             return ClientError(text, code="bad_key", status=429, retry_after=FORGIVEN_AFTER), 0.0  # 4
         self._waiting += 1
         return error, min(LONGEST, FIRST * 2 ** min(10.0, known.wrong - FREE - 1))  # 3

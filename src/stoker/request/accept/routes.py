@@ -88,9 +88,11 @@ class Routes:
         if route is None:
             route = self._respelt(path) or self._below(path)
         if route is None:
-            raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
+            raise ClientError(
+                f"there is no path {path[:200]!r}; see /status and /v1/models", code="no_route", status=404
+            )
         if route.methods and method not in route.methods:
-            text = f"{method} is not for {path[:200]!r}: use {route.methods[0]}"
+            text = f"{path[:200]!r} does not accept {method}: use {route.methods[0]}"
             raise wrong_method(text, *route.methods)
         return route
 
@@ -127,7 +129,5 @@ def wrong_method(text: str, *allowed: str) -> ClientError:
 def refuse_hidden(path: str) -> None:
     """Raises ClientError 400 for a path that two readers could understand differently."""
     if "%" in path or "\\" in path or "//" in path or any(part in (".", "..") for part in path.split("/")):
-        text = (
-            "the path has '..', '//', a backslash or a percent sign in it: nothing below /admin and /upstream needs one"
-        )
+        text = "paths below /admin and /upstream may not contain '..', '//', a backslash or a percent sign"
         raise ClientError(text, code="bad_path", status=400)

@@ -18,7 +18,16 @@ import msgspec
 
 from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
-from stoker.request.codec.bounds import HEAVY, LISTS, SMALLEST_ENTRY, TOOLS, WINDOW, check_lists, structure
+from stoker.request.codec.bounds import (
+    HEAVY,
+    LISTS,
+    SMALLEST_ENTRY,
+    TOOLS,
+    WINDOW,
+    check_lists,
+    has_more,
+    structure,
+)
 
 MAX_DEPTH = 64
 UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
@@ -120,7 +129,10 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = f"the request body is not a JSON object: {_shorten(str(error))}"
         raise ClientError(text, code="bad_json") from None  # 2
-    if _has_many_brackets(body) and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
+    if (
+        has_more(body, MAX_DEPTH, b"{", b"[")
+        and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH
+    ):
         raise _too_deep()  # 3
     if len(body) >= SMALLEST_ENTRY * min(bounds.max_messages, bounds.max_tools):
         check_lists(zip(_BOUNDED, _lists(top), strict=True), bounds)  # 4
@@ -137,7 +149,7 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
-                text = f"'{name}' stands {count} times in the request body"
+                text = f"'{name}' appears {count} times in the request body: send it once"
                 raise ClientError(text, code="duplicate_field", param=name)  # 5
     elif b'"model"' in known:
         top.model_at = body.index(b'"model"')
@@ -182,21 +194,6 @@ def _private_of(top: BodyFields) -> tuple[str, ...]:
 
 def _repeats(body: bytes, names: tuple[str, ...]) -> bool:
     return any(body.count(b'"%s"' % name.encode()) > 1 for name in names)
-
-
-def _has_many_brackets(body: bytes) -> bool:
-    """Whether there are more than MAX_DEPTH opening brackets, in strings or not: only then the nesting is measured."""
-    if len(body) < 4096:
-        return body.count(b"{") + body.count(b"[") > MAX_DEPTH
-    left = MAX_DEPTH
-    for bracket in (b"{", b"["):
-        at = body.find(bracket)
-        while at >= 0:
-            left -= 1
-            if left < 0:
-                return True
-            at = body.find(bracket, at + 1)
-    return False
 
 
 def may_hold(body: bytes, name: str) -> bool:
@@ -290,7 +287,7 @@ def _check_utf8(body: bytes) -> None:
 
 
 def _too_deep() -> ClientError:
-    return ClientError(f"the request body is nested deeper than {MAX_DEPTH}", code="too_deep")
+    return ClientError(f"the request body is nested more than {MAX_DEPTH} levels deep", code="too_deep")
 
 
 def _kind(value: object) -> str:

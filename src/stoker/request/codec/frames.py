@@ -326,7 +326,7 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _lenient(body)
     if found is None:
-        raise no_answer("no JSON object")  # 1
+        raise no_answer("is not a JSON object")  # 1
     name = ANSWERS.get(dialect)
     entries = None if name is None else _entries(getattr(found, name))
     problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
@@ -345,12 +345,12 @@ def problem_of(
     the reply says how it ended
     """
     if error or status == "failed":
-        return no_answer("an error")
+        return no_answer("is an error")
     name = ANSWERS.get(dialect)
     may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
     if name is None or entries or (entries is False and may_be_empty.get(name)):
         return None
-    return no_answer(f"no {name}")
+    return no_answer(f"has no {name}")
 
 
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
@@ -370,7 +370,7 @@ def _entries(raw: msgspec.Raw) -> bool | None:
 
 def no_answer(what: str) -> UpstreamError:
     """A 200 that is none."""
-    return UpstreamError(f"the serve answered HTTP 200 with {what}{HINT}", code="upstream_unusable")
+    return UpstreamError(f"the serve answered HTTP 200, but the reply {what}{HINT}", code="upstream_unusable")
 
 
 def inflated(body: bytes) -> bytes:
@@ -460,7 +460,7 @@ def as_error(payload: dict[str, Any]) -> StokerError:
         return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
     if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
-        return key_refused("an error about its key")
+        return key_refused("an authentication error")
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
     if word in _CALLERS and message:
@@ -489,7 +489,7 @@ def recorded_code(error: StokerError) -> str:
 def key_refused(what: str) -> UpstreamError:
     """What the serve says of a key is not for clients: the key is Stoker's."""
     return UpstreamError(
-        f"the serve refused Stoker's key for it ({what}): check the serve's `key`", code="upstream_auth"
+        f"the serve rejected Stoker's key ({what}): check the `key` in its configuration", code="upstream_auth"
     )
 
 

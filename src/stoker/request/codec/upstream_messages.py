@@ -17,7 +17,7 @@ MOST = 2048
 _MOST_READ = 64 * 1024
 """Bytes or characters that are looked at for them."""
 _MOST_LEARNED = 4096
-HINT = "; its own log may say why"
+HINT = "; see the serve's log"
 """The end of a message of Stoker's that gives no reason."""
 _NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
 _ASIDE = re.compile(r"<(script|style)\b", re.IGNORECASE)

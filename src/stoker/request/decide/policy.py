@@ -94,9 +94,9 @@ class RoutePlan(NamedTuple):
         if not is_unknown:
             return f"no tier may serve class '{task_class}': {reasons}{helps}"
         return (
-            "the task of this request could not be found, so it is treated like the classes "
-            f"{', '.join(self.classes)}, and no tier may serve these: {reasons}{helps}; "
-            "or say which class it is of: header x-stoker-class"
+            "the task of this request could not be determined, so it is treated like the classes "
+            f"{', '.join(self.classes)}, and no tier may serve those: {reasons}{helps}; "
+            "or declare its class in the header x-stoker-class"
         )
 
 
@@ -169,13 +169,13 @@ _BARRED = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
     "key_not_cloud": "requests with this key do not go to the cloud",
-    "gone": "its serve is not configured any more",
+    "gone": "its serve is no longer configured",
     "not_its_class": "it does not serve this class (its `classes`)",
     "context": "the request is longer than its context",
     "dialect": "it speaks no dialect that this request can be translated to",
 }
 _AILING = {
-    "circuit_open": "it failed too often just now",
-    "does_not_start": "it did not start last time",
+    "circuit_open": "it failed too often recently",
+    "does_not_start": "its last start failed",
     "draining": "it is being drained",
 }

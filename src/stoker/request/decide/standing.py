@@ -80,10 +80,10 @@ def standing(
         return Standing(doubt, f"undecided: {seen}")  # 5
     if now is None and not tier.cloud:
         return Standing(
-            doubt, f"allowed ({seen}), but not known to be what was measured: it has to be loaded once"
+            doubt, f"allowed ({seen}), but not identified as the measured model: it has to be loaded once"
         )  # 6
     if not is_loaded and not tier.cloud:
-        why = f"allowed, and to be looked at once it is loaded ({seen})"
+        why = f"allowed ({seen}), to be verified when it is loaded"
         return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
     return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
 

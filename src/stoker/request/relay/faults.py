@@ -49,4 +49,4 @@ def stalled(silent: float) -> StokerError:
 
 
 def unread(silent: float) -> StokerError:
-    return ClientError(f"the client took nothing for {silent:.0f} s", code="stalled", status=408)
+    return ClientError(f"the client read nothing for {silent:.0f} s", code="stalled", status=408)

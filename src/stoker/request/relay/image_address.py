@@ -58,15 +58,15 @@ def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | N
         host = _host(parts.hostname or "")
         port = _USUAL.get(parts.scheme, 0) if parts.port is None else parts.port
     except ValueError:
-        raise refused("", "its address is not valid") from None  # 1, 4
+        raise refused("", "its URL is not valid") from None  # 1, 4
     if parts.scheme not in _USUAL:
-        raise refused(host, "its address is neither http nor https")  # 2
+        raise refused(host, "its URL is neither http nor https")  # 2
     if "@" in parts.netloc:
-        raise refused(host, "its address holds a user or password")  # 3
+        raise refused(host, "its URL contains a user or a password")  # 3
     if port not in PORTS:
-        raise refused(host, f"port {port} is none of {', '.join(map(str, sorted(PORTS)))}")  # 5
+        raise refused(host, f"port {port} is not one of {', '.join(map(str, sorted(PORTS)))}")  # 5
     if hosts and not any(host == known or (known[:2] == "*." and host.endswith(known[1:])) for known in hosts):
-        raise refused(host, "the host is not among those that the configuration's [media] allows")  # 6
+        raise refused(host, "the host is not in [media] hosts of the configuration")  # 6
     query = f"?{parts.query}" if parts.query else ""
     return ImageAddress(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
 

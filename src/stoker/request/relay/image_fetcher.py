@@ -60,7 +60,7 @@ class ImageFetcher:
         """
         different = list(dict.fromkeys(urls))
         if len(different) > self.policy.most:
-            text = f"the request holds {len(different)} addresses of images; at most {self.policy.most} are fetched"
+            text = f"the request has {len(different)} image URLs; the limit is {self.policy.most} ([media] most)"
             raise ClientError(text, code="image_url_refused")  # 1
         try:
             async with asyncio.TaskGroup() as group:
@@ -74,12 +74,12 @@ class ImageFetcher:
         policy = self.policy
         first = parse_image_address(url, policy.hosts)  # 2
         if not policy.fetch:
-            raise refused(first.host, "addresses of images are not fetched here; send the image itself as base64")  # 1
+            raise refused(first.host, "fetching images by URL is off ([media] fetch): send the image as base64")  # 1
         try:
             async with asyncio.timeout(policy.timeout):
                 return await self._follow(first, policy)
         except TimeoutError:
-            raise unavailable(first.host, f"it was not there within {policy.timeout:g} s") from None  # 7
+            raise unavailable(first.host, f"it did not arrive within {policy.timeout:g} s") from None  # 7
 
     async def _follow(self, at: ImageAddress, policy: Media) -> tuple[str, str]:
         for _ in range(1 + REDIRECTS):
@@ -87,7 +87,7 @@ class ImageFetcher:
             if answer.status not in _MOVED or not answer.location:
                 return await asyncio.to_thread(_image, at, answer)  # it may be large
             at = parse_image_address(answer.location, policy.hosts, at)  # 6
-        raise unavailable(at.host, f"it leads elsewhere more than {REDIRECTS} times")  # 6
+        raise unavailable(at.host, f"it redirects more than {REDIRECTS} times")  # 6
 
     async def _answer(self, at: ImageAddress, policy: Media) -> ResponseReader:
         reader, writer = await self._connect(at)
@@ -107,14 +107,14 @@ class ImageFetcher:
 
     async def _connect(self, at: ImageAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """To an address that was looked at: whoever resolved the name again could be told another one."""
-        reason = "it has no address"
+        reason = "its name has no address"
         for address in await self._addresses(at):
             try:
                 if at.scheme == "https":
                     return await asyncio.open_connection(address, at.port, ssl=self._context(), server_hostname=at.host)
                 return await asyncio.open_connection(address, at.port)
             except ssl.SSLError:
-                reason = "there is no valid TLS with it"  # 4
+                reason = "no valid TLS connection to it could be made"  # 4
             except OSError:
                 reason = "it cannot be reached"
         raise unavailable(at.host, reason)
@@ -125,7 +125,7 @@ class ImageFetcher:
         except (OSError, UnicodeError):
             raise unavailable(at.host, "its name cannot be resolved") from None
         if not all(map(self._is_allowed_address, found)):
-            raise refused(at.host, "it is no host of the public internet")  # 3
+            raise refused(at.host, "it is not a host on the public internet")  # 3
         return found
 
     def _context(self) -> ssl.SSLContext:
@@ -143,9 +143,9 @@ def _request(at: ImageAddress) -> bytes:
 
 def _image(at: ImageAddress, answer: ResponseReader) -> tuple[str, str]:
     if answer.status != 200:
-        raise unavailable(at.host, f"it answered with {answer.status}")
+        raise unavailable(at.host, f"it answered HTTP {answer.status}")
     data = base64.b64encode(answer.body).decode()
     kind = sniff(data)
     if kind is None or not kind.startswith("image/"):
-        raise unavailable(at.host, "what came is no PNG, JPEG, GIF, WebP or BMP")  # 8
+        raise unavailable(at.host, "it is not a PNG, JPEG, GIF, WebP or BMP image")  # 8
     return kind, data

@@ -32,7 +32,7 @@ class Exchange(Protocol):
     def on_end(self) -> None: ...
 
     def on_broken(self, reason: str) -> None:
-        """The connection ended before the reply did, or what came is not HTTP."""
+        """The connection ended before the reply did, or it did not answer with HTTP."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -113,7 +113,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"what came is not HTTP: {error.__context__ or error}")
+            self._break(f"it did not answer with HTTP: {error.__context__ or error}")
             return
         if self._head_size > MAX_HEAD and not self._has_head:
             self._break("the reply's head is too large")
@@ -157,7 +157,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._ended:
-            raise ValueError("more came than the one reply that was asked for")
+            raise ValueError("the serve sent more than one reply")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))

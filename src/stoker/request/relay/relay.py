@@ -200,7 +200,7 @@ class Relay:
 
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
-        self.end_with(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+        self.end_with(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
     def end_with(self, error: Exception) -> None:
         """End it from outside: the serve sees its client leave, the outcome is `error`. Nothing once it is over."""
@@ -271,7 +271,7 @@ class Relay:
         if self._reader is not None and self._reader.has_ended():
             self.on_end()  # the reply was complete; only the connection's end was rude
             return
-        self._settle(UpstreamError(f"the serve broke off: {reason}", code="upstream_broke"))
+        self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
     # -- streams -------------------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Relay:
         if reader.error is not None:
             self.end_with(self._rejection or as_error(reader.error))
         elif reader.is_encoded and self.reply.is_committed:
-            self.end_with(faults.unusable("compressed its stream, and the client was not told that it would"))
+            self.end_with(faults.unusable("compressed its stream after the client was promised an uncompressed one"))
         elif reader.is_meaningful or self._size > MAX_HELD:
             self._flow()
 
@@ -338,7 +338,7 @@ class Relay:
             what = f"answered HTTP {self.upstream_status} with more than {MAX_COLLECTED} bytes"
             self.end_with(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
         elif self._size > MAX_COLLECTED and self.reply.is_committed:
-            self.end_with(faults.unusable("answered a request for a stream without one"))
+            self.end_with(faults.unusable("answered without a stream, but the request asked for one"))
         elif self.translator is not None and self._size > MAX_REWRITTEN:
             self.end_with(faults.unusable(f"answered with more than {MAX_REWRITTEN} bytes"))
         elif self.translator is None and (self._size > MAX_COLLECTED or self._is_raw_stream):
@@ -359,7 +359,7 @@ class Relay:
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
                 self._hold(b"", _meaningful(reader))
             if not reader.has_ended():
-                raise UpstreamError("the serve ended its stream before it was complete", code="upstream_broke")
+                raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             reply.error = reader.failure
             reply.finish(reader.take_rest())
             return
@@ -374,7 +374,7 @@ class Relay:
             self._refuse(inflated(body) if gzip else body)
         else:
             if reply.is_committed:
-                raise faults.unusable("answered a request for a stream without one")
+                raise faults.unusable("answered without a stream, but the request asked for one")
             if answer is not None:
                 self._rewrite(answer, body)
                 return

@@ -49,7 +49,7 @@ class _Collect:
 
     def on_broken(self, reason: str) -> None:
         if not self.done.done():
-            self.done.set_exception(UpstreamError(f"the serve broke off: {reason}"))
+            self.done.set_exception(UpstreamError(f"the serve broke off its reply: {reason}"))
 
 
 async def post(pool: ConnectionPool, target: Target, path: str, body: bytes) -> tuple[int, bytes]:

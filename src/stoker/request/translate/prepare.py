@@ -252,8 +252,8 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
 
 def refused_url(where: str) -> ClientError:
     text = (
-        f"'{where}' holds the address of an image or a file, and addresses are not fetched for this model: "
-        "send it as base64, or allow addresses of images in the configuration's [media]"
+        f"'{where}' is the URL of an image or a file, and URLs are not fetched for this model: "
+        "send it as base64, or allow image URLs in [media] of the configuration"
     )
     return ClientError(text, code="image_url_refused", param=where)
 

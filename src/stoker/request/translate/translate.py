@@ -272,7 +272,7 @@ class AnswerTranslator:
         """An answer that was not streamed. Raises UpstreamError if it is none."""
         payload = loose(body)
         if not isinstance(payload, dict):
-            raise no_answer("no JSON object")
+            raise no_answer("is not a JSON object")
         given, error = payload.get(ANSWERS[self._upstream]), payload.get("error")
         entries = bool(given) if isinstance(given, list) else None
         status, stop = payload.get("status"), payload.get("stop_reason")
@@ -313,7 +313,7 @@ class AnswerTranslator:
                 case Grew(at=at) | Signed(at=at) | Closed(at=at) if at in muted:
                     pass
                 case Finished() if not self._calls and self._sequence.is_idle:
-                    self.rejected = UpstreamError("the model gave no call in the place of a wrong one", code=REJECTED)
+                    self.rejected = UpstreamError("the model made no new call in place of the wrong one", code=REJECTED)
                     self.error = {}
                 case _:
                     yield event

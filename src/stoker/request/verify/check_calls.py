@@ -57,7 +57,7 @@ class CallCheck:
         if not demanded or self.count or stop in (StopReason.FILTERED, StopReason.PAUSED):
             return []
         is_callers_cut = self._expected.may_be_cut or (stop is StopReason.LENGTH and self._expected.has_small_budget)
-        return [AnswerFinding("call_missing", not is_callers_cut, "no call where one was demanded")]
+        return [AnswerFinding("call_missing", not is_callers_cut, "no call where one was required")]
 
     def _of_choice(self, call: Opened) -> list[AnswerFinding]:
         choice = self._expected.choice
@@ -77,12 +77,12 @@ def _of_arguments(tool: Offered, arguments: str) -> list[AnswerFinding]:
     if value is InvalidJson.DEPTH:
         return [proved("too_deep", f"{tool.name}: arguments that are nested too deeply")]
     if not isinstance(value, dict):
-        return [proved("arguments", f"{tool.name}: arguments that are no JSON object")]  # 3
+        return [proved("arguments", f"{tool.name}: arguments that are not a JSON object")]  # 3
     if tool.schema is None:
         return []
     if any(key not in value for key in tool.schema.required()):
         return [proved("missing_key", f"{tool.name}: arguments without a required key")]  # 4
     fit, unchecked = tool.schema.fits(value)
     if fit is False:
-        return [proved("schema", f"{tool.name}: arguments that break its schema")]  # 5
+        return [proved("schema", f"{tool.name}: arguments that violate its schema")]  # 5
     return [noted("schema_unchecked", f"{tool.name}: not checked: {', '.join(unchecked)}")] if fit is None else []

@@ -20,7 +20,7 @@ def check_json(expected: Expectation, text: str) -> list[AnswerFinding]:
         check = "too_deep" if value is InvalidJson.DEPTH else "json"
         return [noted(check) if expected.may_be_cut else proved(check)]  # 1, 2
     if expected.schema is None:
-        return [] if isinstance(value, dict) else [noted("json", "JSON, but no object")]  # 3
+        return [] if isinstance(value, dict) else [noted("json", "JSON, but not an object")]  # 3
     fit, unchecked = expected.schema.fits(value)
     if fit is False:
         return [proved("json_schema")]  # 4

@@ -74,7 +74,7 @@ class TextCheck:
         """What only the end shows.
 
         1. refused, or paused             -> nothing is expected of it
-        2. nothing was said               -> proved, unless there were calls, or the caller wanted no more
+        2. an empty answer               -> proved, unless there were calls, or the caller wanted no more
         3. JSON was asked for             -> see `check_json`; calls may come instead
         4. cut by a limit                 -> proved if it is in the middle and the caller wanted a whole answer
         5. a loop                         -> proved if only the limit ended it: it may have been asked for

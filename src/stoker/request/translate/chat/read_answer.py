@@ -129,7 +129,7 @@ class ChatAnswerReader:
             reason = choice.get("finish_reason")
             if reason == _ABORTED:
                 self._is_over = True
-                return [Failed(UpstreamError("the engine gave the answer up", code="upstream_error"))]
+                return [Failed(UpstreamError("the engine aborted the answer", code="upstream_error"))]
             if isinstance(reason, str) and reason:
                 self._finish = reason, matched_of(choice)
         tokens = tokens_of(payload)

@@ -283,14 +283,14 @@ def _block(raw: Raw, where: str, losses: Losses) -> Block:
             return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
         case "file":
             return _file(part.file or {}, f"{where}.file")
-    text = f"'{where}.type' is {part.type[:40]!r}, which no other dialect knows"
+    text = f"'{where}.type' is {part.type[:40]!r}, which cannot be translated to another dialect"
     raise ClientError(text, code="bad_field", param=f"{where}.type")
 
 
 def _file(file: dict[str, Any], where: str) -> Document:
     data = file.get("file_data")
     if not isinstance(data, str):
-        text = f"'{where}' names a file that is kept elsewhere: send it as 'file_data'"
+        text = f"'{where}' refers to a file stored elsewhere: send it as 'file_data'"
         raise ClientError(text, code="bad_field", param=where)
     kind, content = media.data_uri(data, where) if data.startswith("data:") else ("", data)
     title = file.get("filename")

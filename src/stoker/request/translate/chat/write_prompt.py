@@ -197,7 +197,7 @@ def _document(document: Document, traits: Capabilities, losses: Losses) -> dict[
         losses.add("document")
         return {"type": "text", "text": f"{document.title}\n{text}" if document.title else text}
     if document.url:
-        text = "a document is given by its address, which chat cannot pass on: send it as base64, or as text"
+        text = "the request gives a document by its URL, which chat cannot pass on: send it as base64, or as text"
         raise ClientError(text, code="bad_field")
     file = {"filename": document.title or "document", "file_data": f"data:{document.media_type};base64,{document.data}"}
     return {"type": "file", "file": file}

@@ -227,7 +227,7 @@ def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: 
         block = _read(raw, f"{where}[{at}]", losses)
         if block is not None and type(block) not in said:
             place = f"{where}[{at}].type"
-            raise ClientError(f"'{place}' is not one that may stand here", code="bad_field", param=place)
+            raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
         if block is not None:
             blocks.append(block)
     return blocks
@@ -283,7 +283,7 @@ def _image(source: dict[str, Any], where: str) -> Image:
             return media.image(_string(source, "data", where), f"{where}.data")
         case "url":
             return media.from_url(_string(source, "url", where), f"{where}.url")
-    text = f"'{where}' is kept elsewhere: send the image as base64, or as a url"
+    text = f"'{where}' refers to an image stored elsewhere: send the image as base64, or as a URL"
     raise ClientError(text, code="bad_image", param=where)
 
 
@@ -308,7 +308,7 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
             if len(texts) < len(pieces):
                 losses.add("document")  # images among the texts
             return Document(media_type="text/plain", text="\n".join(texts), title=title)
-    text = f"'{where}' names a file that is kept elsewhere: send it as base64 or text"
+    text = f"'{where}' refers to a file stored elsewhere: send it as base64 or text"
     raise ClientError(text, code="bad_field", param=where)
 
 

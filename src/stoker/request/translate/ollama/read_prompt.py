@@ -109,7 +109,7 @@ def _blocks(message: _Message, at: int, waiting: UnansweredCalls) -> list[Block]
                 waiting.add(call)
             return [*thought, *content, *calls]
         case "system" | "developer" if message.images:  # every template's system turn is text
-            text = f"'{where}.images': a system message holds text alone; send images in a user message"
+            text = f"'{where}.images': a system message may contain only text; send images in a user message"
             raise ClientError(text, code="bad_field", param=f"{where}.images")
     return content
 

@@ -200,7 +200,7 @@ def read_prompt(
 def _refuse_stateful(asked: _Request) -> None:
     for name, instead in STATEFUL.items():
         if getattr(asked, name) not in (None, False):
-            text = f"'{name}' needs what is stored elsewhere, and nothing is stored for this model: {instead}"
+            text = f"'{name}' refers to stored data, and Stoker stores nothing: {instead}"
             raise ClientError(text, code="stateful", param=name)
 
 
@@ -370,7 +370,7 @@ def _file(part: _Part, where: str) -> Document:
 
 
 def _kept_elsewhere(where: str, field: str) -> ClientError:
-    text = f"'{where}' names a file that is kept elsewhere: send it as '{field}'"
+    text = f"'{where}' refers to a file stored elsewhere: send it as '{field}'"
     return ClientError(text, code="bad_field", param=where)
 
 

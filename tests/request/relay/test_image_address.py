@@ -42,7 +42,7 @@ def test_a_redirect_is_relative_to_where_it_came_from() -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("", "an image is not fetched: its address is not valid"),
+        ("", "an image is not fetched: its URL is not valid"),
         ("http:///path", "is not valid"),
         ("http:a.example", "is not valid"),
         ("//[", "is not valid"),
@@ -58,12 +58,12 @@ def test_a_redirect_is_relative_to_where_it_came_from() -> None:
         ("http://a.example/\r\nx: y", "is not valid"),
         ("ht\ntp://a.example/", "is not valid"),
         ("http://a.example/" + "x" * LONGEST, "is not valid"),
-        ("ftp://a.example/?SECRET", "'a.example' is not fetched: its address is neither http nor https"),
+        ("ftp://a.example/?SECRET", "'a.example' is not fetched: its URL is neither http nor https"),
         ("file://a.example/", "neither http nor https"),
-        ("http://SECRET:SECRET@a.example/", "contains a user name or a password"),
-        ("http://@a.example/", "contains a user name or a password"),
-        ("http://a.example:22/?SECRET", "port 22 is none of 80, 443, 8080, 8443"),
-        ("http://a.example:0/", "port 0 is none of"),
+        ("http://SECRET:SECRET@a.example/", "contains a user or a password"),
+        ("http://@a.example/", "contains a user or a password"),
+        ("http://a.example:22/?SECRET", "port 22 is not one of 80, 443, 8080, 8443"),
+        ("http://a.example:0/", "port 0 is not one of"),
     ],
 )
 def test_what_is_no_good_address_is_refused(url: str, why: str) -> None:
@@ -79,7 +79,7 @@ def test_only_listed_hosts_where_there_is_a_list() -> None:
     for host in ("a.example", "A.EXAMPLE.", "x.b.example", "y.x.b.example"):
         assert parse_image_address(f"http://{host}/", hosts).host in host.lower()
     for host in ("b.example", "x.a.example", "xb.example", "a.example.evil.example", "1.1.1.1"):
-        with pytest.raises(ClientError, match="not among those that the configuration's"):
+        with pytest.raises(ClientError, match=r"not in \[media\] hosts"):
             parse_image_address(f"http://{host}/", hosts)
 
 

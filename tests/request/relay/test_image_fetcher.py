@@ -19,7 +19,7 @@ import pytest
 
 from stoker.domain.access import Media
 from stoker.domain.errors import ClientError
-from stoker.request.relay import image_address as site
+from stoker.request.relay import image_address
 from stoker.request.relay.image_fetcher import ImageFetcher, resolve
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -75,12 +75,12 @@ async def listening(
     """The port, which images may come from meanwhile."""
     listener = await asyncio.start_server(answer, HERE, 0, ssl=tls)
     port = listener.sockets[0].getsockname()[1]
-    site.PORTS.add(port)
+    image_address.PORTS.add(port)
     try:
         async with asyncio.timeout(20):
             yield port
     finally:
-        site.PORTS.discard(port)
+        image_address.PORTS.discard(port)
         listener.close()
         await listener.wait_closed()
 
@@ -110,7 +110,7 @@ class Names:
 
 def pictures(policy: Media = ON, names: Callable[[str, int], Awaitable[list[str]]] | None = None) -> ImageFetcher:
     """Loopback is as good as public here, but only the one address."""
-    return ImageFetcher(policy, names or Names(), lambda address: address == HERE or site.is_public(address))
+    return ImageFetcher(policy, names or Names(), lambda address: address == HERE or image_address.is_public(address))
 
 
 async def failure(work: Awaitable[object]) -> tuple[str, str]:
@@ -152,7 +152,7 @@ async def test_what_it_is_called_does_not_count() -> None:
         code, message = await failure(pictures().fetch(url))
         assert (code, message) == (
             "image_unavailable",
-            "the image at 'img.example' could not be fetched: what came is no PNG, JPEG, GIF, WebP or BMP",
+            "the image at 'img.example' could not be fetched: it is not a PNG, JPEG, GIF, WebP or BMP image",
         )
 
 
@@ -178,9 +178,9 @@ def test_every_way_to_end_an_answer(said: bytes) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (reply(b"", status="404 Not Found"), "it answered with 404"),
-        (reply(b"", status="206 Partial Content"), "it answered with 206"),
-        (b"HTTP/1.1 302 Found\r\n\r\n", "it answered with 302"),
+        (reply(b"", status="404 Not Found"), "it answered HTTP 404"),
+        (reply(b"", status="206 Partial Content"), "it answered HTTP 206"),
+        (b"HTTP/1.1 302 Found\r\n\r\n", "it answered HTTP 302"),
         (b"", "the connection ended before the answer did"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n" + PNG, "the connection ended before the answer did"),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nab", "the connection ended before the answer did"),
@@ -189,9 +189,9 @@ def test_every_way_to_end_an_answer(said: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000, "the head of the answer is too large"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 10_000, "the head of the answer is too large"),
         (reply(PNG + bytes(1000)), "it is larger than 1000 bytes"),
-        (reply(b"\x1f\x8b" + bytes(50), head="content-encoding: gzip"), "what came is no PNG"),
-        (reply(b"%PDF-1.7" + bytes(50)), "what came is no PNG"),
-        (reply(b""), "what came is no PNG"),
+        (reply(b"\x1f\x8b" + bytes(50), head="content-encoding: gzip"), "it is not a PNG"),
+        (reply(b"%PDF-1.7" + bytes(50)), "it is not a PNG"),
+        (reply(b""), "it is not a PNG"),
     ],
 )
 def test_what_is_no_whole_image_is_unavailable(said: bytes, why: str) -> None:
@@ -248,7 +248,7 @@ async def test_a_drip_ends_by_the_time_for_all_of_it() -> None:
         fetching = pictures(replace(ON, timeout=0.2)).fetch(f"http://img.example:{server.port}/?SECRET")
         assert await failure(fetching) == (
             "image_unavailable",
-            "the image at 'img.example' could not be fetched: it was not there within 0.2 s",
+            "the image at 'img.example' could not be fetched: it did not arrive within 0.2 s",
         )
         assert asyncio.get_running_loop().time() - started < 3
 
@@ -280,7 +280,7 @@ def test_a_name_with_one_address_inside_is_refused(address: str, place: int) -> 
             fetching = pictures(names=Names(img=[found])).fetch(f"http://img.example:{server.port}/?SECRET")
             assert await failure(fetching) == (
                 "image_url_refused",
-                "the image at 'img.example' is not fetched: it is no host of the public internet",
+                "the image at 'img.example' is not fetched: it is not a host on the public internet",
             )
             assert server.heads == []
 
@@ -293,7 +293,7 @@ def test_loopback_is_refused_however_it_is_written(host: str) -> None:
         async with serving() as server:
             code, message = await failure(ImageFetcher(ON).fetch(f"http://{host}:{server.port}/"))
             if code != "image_unavailable" or "cannot be resolved" not in message:  # not every resolver knows them all
-                assert (code, message.endswith("no host of the public internet")) == ("image_url_refused", True)
+                assert (code, message.endswith("not a host on the public internet")) == ("image_url_refused", True)
             assert server.heads == []
 
     asyncio.run(test())
@@ -323,7 +323,7 @@ async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
         assert message.endswith("it cannot be reached")
         nowhere = ImageFetcher(ON, Names(img=[[]]), lambda address: True)
         _, message = await failure(nowhere.fetch(f"http://img.example:{server.port}/?SECRET"))
-        assert message.endswith("it has no address")
+        assert message.endswith("its name has no address")
 
 
 @pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("label too long")])
@@ -347,8 +347,8 @@ async def test_a_policy_decides_before_anything_is_asked() -> None:
     names = Names()
     url = "http://img.example/?SECRET"
     for policy, expected in (
-        (Media(), "addresses of images are not fetched here"),
-        (replace(ON, hosts=("other.example",)), "the host is not among those"),
+        (Media(), "fetching images by URL is off"),
+        (replace(ON, hosts=("other.example",)), "the host is not in [media] hosts"),
     ):
         code, message = await failure(pictures(policy, names).fetch(url))
         assert code == "image_url_refused"
@@ -372,12 +372,12 @@ def test_a_redirect_is_followed(status: int) -> None:
 @pytest.mark.parametrize(
     ("to", "why"),
     [
-        ("http://inside.example:{port}/?SECRET", "'inside.example' is not fetched: it is no host of the public"),
-        ("//inside.example:{port}/", "it is no host of the public internet"),
-        ("http://169.254.169.254/latest/", "'169.254.169.254' is not fetched: it is no host of the public"),
-        ("http://evil.test:{port}/", "the host is not among those"),
-        ("http://SECRET:x@img.example/", "contains a user name or a password"),
-        ("http://img.example:22/", "port 22 is none of"),
+        ("http://inside.example:{port}/?SECRET", "'inside.example' is not fetched: it is not a host on the public"),
+        ("//inside.example:{port}/", "it is not a host on the public internet"),
+        ("http://169.254.169.254/latest/", "'169.254.169.254' is not fetched: it is not a host on the public"),
+        ("http://evil.test:{port}/", "the host is not in [media] hosts"),
+        ("http://SECRET:x@img.example/", "contains a user or a password"),
+        ("http://img.example:22/", "port 22 is not one of"),
         ("file:///etc/passwd", "is not valid"),
         ("gopher://img.example/", "neither http nor https"),
         ("http://[", "is not valid"),
@@ -410,7 +410,7 @@ async def test_a_redirect_to_a_name_that_was_public_is_resolved_anew() -> None:
 async def test_a_circle_of_redirects_ends() -> None:
     async with serving(moved("/?SECRET")) as server:
         _, message = await failure(pictures().fetch(f"http://img.example:{server.port}/?SECRET"))
-        assert message.endswith("it leads elsewhere more than 3 times")
+        assert message.endswith("it redirects more than 3 times")
         assert len(server.heads) == 4
 
 
@@ -441,7 +441,7 @@ async def test_too_many_are_refused_before_any_is_fetched() -> None:
     fetching = pictures(replace(ON, most=2), names).fetch_all(f"http://img.example/{n}?SECRET" for n in range(3))
     code, message = await failure(fetching)
     assert code == "image_url_refused"
-    assert message == "the request holds 3 addresses of images; at most 2 are fetched"
+    assert message == "the request has 3 image URLs; the limit is 2 ([media] most)"
     assert names.asked == []
 
 
@@ -533,7 +533,7 @@ def test_tls_is_verified_against_the_name(certificate: Path) -> None:
             assert (await at_home.fetch(url))[0] == "image/png"
             for stranger, there in ((at_home, url.replace("img", "other")), (pictures(), url)):
                 _, message = await failure(stranger.fetch(there))
-                assert message.endswith("there is no valid TLS with it")
+                assert message.endswith("no valid TLS connection to it could be made")
             assert len(server.heads) == 1
 
     asyncio.run(test())

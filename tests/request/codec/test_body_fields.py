@@ -44,7 +44,7 @@ def nested(depth: int, bracket: str = "[]") -> bytes:
 
 @pytest.mark.parametrize("key", UNIQUE)
 def test_each_field_that_decides_may_stand_there_once(key: str) -> None:
-    with pytest.raises(ClientError, match=f"'{key}' stands [23] times"):
+    with pytest.raises(ClientError, match=f"'{key}' appears [23] times"):
         read_body_fields(b'{"model":"a","%b":null,"%b":null}' % (key.encode(), key.encode()))
 
 
