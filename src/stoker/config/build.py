@@ -58,7 +58,7 @@ def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], dir
 
 
 def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
-    """Two callers with one key could not be told apart."""
+    """Two callers with the same key could not be distinguished."""
     owners: dict[str, KeyPath] = {}
     for path, secret in secrets.items():
         if path[0] == "front_door":
@@ -68,7 +68,7 @@ def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
 
 
 def build(doc: ConfigDocument, file: File, entries: list[ServeEntry], secrets: Secrets, source: Path) -> Settings:
-    """What the program runs by. Called only when there are no problems."""
+    """The settings for the program. Call it only if there are no problems."""
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
@@ -164,13 +164,13 @@ def _requires(table: RequiresTable, directory: Path) -> Requires:
 
 
 def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
-    """Weights become an absolute path; what somebody else's command is told stays as it was written."""
+    """Weights become an absolute path; other models stay as written."""
     text = entry.table.model or ""
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
     is_ours = entry.driver in ("process", "systemd")
     named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
-    is_path = text and named and is_ours  # a hub id looks like a relative path and is none
+    is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
 

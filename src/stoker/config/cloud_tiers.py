@@ -1,4 +1,4 @@
-"""A tier with a `base_url` is an external serve that is written as a tier; mostly somebody else's cloud."""
+"""A tier with a `base_url` becomes an external serve, usually a cloud."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_cloud(tier: TierTable) -> bool:
 
 
 def is_trusted(tier: TierTable) -> bool:
-    """Whether somebody else runs it: as `cloud` says; else by its address. What lies on this machine or in a private
+    """Whether it is a cloud: as `cloud` says, else by its address. A tier on this machine or in a private
     network is measured like any local tier.
     """
     return not is_local(tier.base_url or "") if tier.cloud is None else tier.cloud

@@ -1,4 +1,4 @@
-"""One configuration file while it is being read: its values, the line of each, and what is wrong with it."""
+"""One configuration file while it is read: its values, the line of each, and the problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 class ConfigDocument:
-    """Values with lines, and a list of problems that grows until everything has been looked at."""
+    """Values with their lines, and a list of the problems found so far."""
 
     def __init__(self, text: str, shown: str) -> None:
         """`shown` is the file's name in messages. Raises ConfigError when `text` is not TOML."""
@@ -71,7 +71,7 @@ class ConfigDocument:
         self._spoiled.add(path)
 
     def is_spoiled(self, path: KeyPath) -> bool:
-        """Whether what stood at `path`, or around it, was already found wrong."""
+        """Whether the value at `path`, or a table around it, was already reported."""
         return any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))
 
     def holds(self, path: KeyPath) -> bool:

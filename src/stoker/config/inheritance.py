@@ -25,13 +25,13 @@ class ServeEntry:
     chain: tuple[int, ...]
     """Its own row, its parent's, and so on."""
     is_whole: bool = True
-    """False: a parent could not be found, so nothing can be said to be missing."""
+    """False: a parent was not found, so nothing can be reported as missing."""
     section: str = "serve"
     """`tier` for a cloud, which is written as one."""
 
     @property
     def name(self) -> str:
-        """Its name; a nameless one has been reported and gets one that nobody can write."""
+        """Its name. A serve without one has been reported, and gets a name that no file can contain."""
         return self.table.name or f"#{self.index + 1}"
 
     @property
@@ -65,11 +65,11 @@ class ServeEntry:
         return (self.section, self.index, key)
 
     def gives(self, doc: ConfigDocument, key: str) -> bool:
-        """Whether `key` was given, here or in a parent, and was right by itself."""
+        """Whether `key` was given, here or in a parent, with a valid value."""
         return doc.holds(self.at(doc, key))
 
     def lacks(self, doc: ConfigDocument, key: str) -> bool:
-        """Whether `key` was given nowhere. A wrong one is not lacking: it has been reported."""
+        """Whether `key` was given nowhere. An invalid one has been reported, and does not count."""
         return self.is_whole and not self.gives(doc, key) and not doc.is_spoiled(self.at(doc, key))
 
 

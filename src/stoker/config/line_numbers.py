@@ -1,4 +1,4 @@
-"""The line of every key in a TOML text. tomllib keeps none, and an error without a line is half an error."""
+"""The line of every key in a TOML text, which tomllib does not keep."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def locate(text: str) -> dict[KeyPath, int]:
 
 
 class _Scanner:
-    """One pass over a valid text; knows just enough TOML to know where values end."""
+    """One pass over a valid text. It knows just enough TOML to find where values end."""
 
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")

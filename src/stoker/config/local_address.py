@@ -1,4 +1,4 @@
-"""Whether an address is this machine's or a private network's, by its form alone: no name is looked up."""
+"""Whether an address is on this machine or in a private network, judged by its form: no name is looked up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
 
 
 def is_local(url: str) -> bool:
-    """Whether a URL leads to this machine, or into a network of one's own:
+    """Whether a URL leads to this machine or to a private network:
 
     1. an address: loopback, private (RFC 1918, RFC 4193), link-local or shared (RFC 6598), also as IPv4 in IPv6
     2. a name without a dot (`localhost`, `gpu-box`), or one that ends as names of local networks do (`.local`, ...)

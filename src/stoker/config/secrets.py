@@ -1,4 +1,4 @@
-"""Secrets stand somewhere else: `env:NAME` or `file:PATH`. No message here repeats what was given instead."""
+"""Reads secrets from `env:NAME` and `file:PATH`. No message repeats a value that was given instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker.domain.serve import Secret
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MOST = 8192
 SHORTEST_KEY = 16
-"""Characters. What is shorter can be guessed: `openssl rand -hex 32` gives 64."""
+"""Characters. A shorter key can be guessed: `openssl rand -hex 32` gives 64."""
 
 
 def read_secret(source: str, directory: Path, environment: Mapping[str, str] | None = None) -> Secret:

@@ -19,7 +19,7 @@ def render(table: Mapping[str, Any]) -> str:
 
 
 def _table(lines: list[str], path: tuple[str, ...], table: Mapping[str, Any]) -> None:
-    """Its plain values first: after a sub-table's header they would belong to that."""
+    """Plain values come first: after the header of a sub-table they would belong to it."""
     for key, value in table.items():
         if not _is_section(path, value):
             lines.append(f"{_key(key)} = {_value(value)}")

@@ -1,4 +1,4 @@
-"""Each section against the schema. What is wrong is noted and set aside, so that the rest is still looked at."""
+"""Validates each section. A wrong value is reported and removed, so that the rest is still checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.domain.nearest import did_you_mean
 
 
 def check(doc: ConfigDocument) -> File:
-    """The file without its wrong values; each of those is in `doc.problems()`. Raises nothing."""
+    """The file without its wrong values, which are in `doc.problems()`. Raises nothing."""
     while True:
         try:
             return File.model_validate(doc.raw)
@@ -37,7 +37,7 @@ def _path(doc: ConfigDocument, loc: tuple[int | str, ...]) -> KeyPath:
 
 
 def _sentence(path: KeyPath, finding: ErrorDetails) -> str:
-    """What is wrong. Never the value itself, but for the words of our own checks."""
+    """What is wrong. It never contains the value itself, except in messages of our own checks."""
     limits = finding.get("ctx", {})
     given = kind(finding["input"])
     match finding["type"]:
@@ -110,7 +110,7 @@ def _schema() -> dict[str, Any]:
 
 @cache
 def _homes() -> dict[str, str]:
-    """Where a key lives that lives in one place only: for the reader who put it somewhere else."""
+    """The full name of each key that only one section has, as a hint for a key in the wrong section."""
     homes: dict[str, list[str]] = {}
     for title, path in {
         "": (),

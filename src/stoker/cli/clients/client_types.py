@@ -1,4 +1,4 @@
-"""A client, and the blocks of text that it wants.
+"""A client, and its blocks of settings.
 
 In a block's text `<name>` stands for a value (`fill.values` has them all), written as the block's format wants it:
 quoted for a shell, as JSON in JSON, YAML and TOML. Two rules beside that: `<key>` is the name of a variable and goes
@@ -37,7 +37,7 @@ class SettingsBlock:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client and what it has to be told."""
+    """One client, and the settings that it needs."""
 
     name: str
     title: str
@@ -52,12 +52,12 @@ class Client:
     is_coding: bool = True
     """It edits code: temperature 0 unless the serve says otherwise."""
     sets_temperature: bool = True
-    """False: it sends its own, whatever it is told."""
+    """False: it ignores settings and sends its own."""
     takes_reply_off: bool = False
     """Its window is prompt and reply together, and it takes the reply off itself: it gets the serve's whole ceiling.
     Others get the recommended context."""
     plain_names: bool = False
     """Model ids with a slash do not work with it."""
     own_prompt: int | None = None
-    """Tokens that its instructions and tools take before anybody has said a word: measured, at four bytes a token."""
+    """Tokens of its own instructions and tools in each request: measured, at four bytes a token."""
     notes: tuple[str, ...] = ()

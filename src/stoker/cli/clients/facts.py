@@ -1,4 +1,4 @@
-"""What every client is told: address, model, key, tokens. Pure; nothing here knows a secret's value."""
+"""What every client needs: address, model, key, context. Pure; nothing here knows the value of a secret."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ClientFacts:
     """The id to ask for: any of the serve's names, or one that asks for a choice."""
     key: ClientKey
     is_task: bool = False
-    """Each request has its tier chosen: `serve` is none of the configuration, it is what all of them hold to."""
+    """Routing chooses a tier for each request; `serve` is then made of what all its tiers have in common."""
 
     @property
     def base_url(self) -> str:
@@ -112,7 +112,7 @@ def read_root(text: str) -> str:
 
 
 def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
-    """The variable that clients take the key from: as told, else the first key's own. Raises UsageError."""
+    """The variable with the key: `variable`, else that of the first key. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
     keys = front_door.keys if front_door.auth else ()
@@ -146,7 +146,7 @@ def choose_serve(
 
 
 def common_serve(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:
-    """What a client may count on whichever tier is chosen; None: the name asks for no choice.
+    """What a client can rely on whichever tier is chosen; None: the name is not for routing.
 
     The smallest context that is known, so that a prompt which fits leaves every tier in the choice; what all of them
     take in and speak. Tiers that the file does not let serve the class are not asked.
@@ -178,7 +178,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
-    """What stands between that address and this front door, as far as the configuration tells."""
+    """Settings of the front door that would refuse requests to this address."""
     url = urlsplit(root)
     found = []
     try:

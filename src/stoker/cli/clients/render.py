@@ -1,4 +1,4 @@
-"""Facts into blocks: each value quoted as the block's format wants it."""
+"""Renders the blocks of a client: each value quoted as the format of its block needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _fill(block: SettingsBlock, known: Mapping[str, Any]) -> str:
 
 
 def _with_a_key_of_no_meaning(filled: list[SettingsBlock], variable: str) -> list[SettingsBlock]:
-    """No key is asked for, but clients refuse to start without one."""
+    """No key is needed, but clients refuse to start without one."""
     line = f'export {variable}="${{{variable}:-none}}"'
     for place, block in enumerate(filled):
         if block.format is BlockFormat.SHELL:
@@ -64,7 +64,7 @@ def _with_a_key_of_no_meaning(filled: list[SettingsBlock], variable: str) -> lis
 
 
 def model_for(client: Client, facts: ClientFacts) -> str:
-    """The id that this client is told."""
+    """The model id for this client."""
     if client.plain_names and "/" in facts.model:
         return facts.serve.name
     return facts.model
@@ -157,7 +157,7 @@ def _key(facts: ClientFacts) -> str:
 
 
 def shortage(client: Client, facts: ClientFacts) -> str | None:
-    """A sentence where the client's own instructions do not leave room for work."""
+    """A warning if the client's own instructions leave too little room for work."""
     room = facts.client_context
     if client.own_prompt is None or room is None or room >= 2 * client.own_prompt:
         return None
@@ -177,7 +177,7 @@ def text(client: Client, facts: ClientFacts) -> str:
 
 
 def _printable(line: str) -> str:
-    """A path may have a newline in it, and a comment that ends early is a command."""
+    """A path may contain a newline, and a comment that ends early would be a command."""
     return "".join(c if c.isprintable() else "?" for c in line)
 
 

@@ -41,7 +41,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
 
 
 def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
-    """The same for programs. Rates and money that nobody knows are null."""
+    """The same for programs. Unknown rates and costs are null."""
     from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
 
     rows, classes = tier_routes(decisions, clouds), silent_failures_by_class(live)

@@ -1,4 +1,4 @@
-"""What `stoker up --demo` tells: where it answers, which models, and lines to copy."""
+"""What `stoker up --demo` prints: the address, the models, and lines to copy."""
 
 from __future__ import annotations
 

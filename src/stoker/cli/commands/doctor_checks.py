@@ -1,4 +1,4 @@
-"""The checks of `doctor`. Each looks at one part and says how it is, how to mend it and what to do next."""
+"""The checks of `doctor`. Each covers one part: its health, how to fix it, and the next command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIGHT, _FULL = 5 * 2**30, 200 * 2**20
 
 
 class DoctorHealth(StrEnum):
-    """Warn: it runs, but hardly as meant. Fail: it does not run."""
+    """WARN: it works, but probably not as meant. FAIL: it does not work."""
 
     OK = "ok"
     WARN = "warn"
@@ -233,7 +233,7 @@ def weights(serve: Serve) -> DoctorFinding:
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
-    """Slots that name devices which are not there, and slots that nobody uses."""
+    """Slots with devices that do not exist, and slots without serves."""
     known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}
     seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found) or "no GPU"
     absent = [f"{slot.name}: {device}" for slot in settings.slots for device in slot.devices if device not in known]
@@ -252,7 +252,7 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
 
 
 def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
-    """Names, memory and driver of every accelerator, and whether the machine tells who holds their memory."""
+    """Name, memory and driver of every accelerator, and whether the driver shows memory by process."""
     part = "accelerators"
     found, notes = probe.devices(), probe.notes()
     words = [
@@ -272,7 +272,7 @@ def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
 
 
 def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
-    """What stands in the way of its start, asked as a switch asks; None if nothing does, or its weights alone."""
+    """What would keep the serve from starting, checked as before a switch; None: nothing, or only its weights."""
     from stoker.domain.serve import Driver
     from stoker.fleet.engines.placement import placement_problems
     from stoker.fleet.supervision import preflight

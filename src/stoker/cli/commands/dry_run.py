@@ -196,7 +196,7 @@ def _switch(
 
 
 def _check(installation: Installation, serve: Serve, victims: list[ServeStatus]) -> str:
-    """What is looked at before anybody is touched, and what of it is known now."""
+    """The checks before a swap, with what is already known."""
     looked = ["its command", "its weights"] if serve.model else ["its command"]
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []
@@ -221,7 +221,7 @@ def _memory(installation: Installation, serve: Serve) -> str:
 
 
 def _baseline(installation: Installation, target: str, victims: list[ServeStatus]) -> str:
-    """The last resort, where there is one."""
+    """The baseline that would be loaded last, if there is one."""
     slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
     known_good = slots[victims[0].slot].baseline if victims[0].slot in slots else None
     if known_good is None or known_good in (target, *(v.name for v in victims)):

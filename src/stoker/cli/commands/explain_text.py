@@ -21,7 +21,7 @@ BY = {
     "declared": "the caller's declaration", "rules": "its form", "learned": "its text", "model": "the classifier model",
     "default": "default: no signs of a class",
 }  # fmt: skip
-"""Who said which class a task is of."""
+"""What decided the class of a request."""
 
 
 def describe(decision: Decision) -> str:

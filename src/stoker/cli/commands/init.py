@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.cli.machine.discover import ModelFile
 
 MOST_MODELS = 4
-"""Models taken when nobody chooses: a first file should be readable."""
+"""How many models are taken by default, so that the first file stays readable."""
 
 
 def init(
@@ -70,7 +70,7 @@ def init(
 
 
 def take_inventory(vault: Path) -> MachineInventory:
-    """GPUs, models and engines of this machine; the shipped models where there is no other."""
+    """GPUs, models and engines of this machine; the shipped models if there is no other."""
     from stoker.cli.commands.init_config import MachineInventory
     from stoker.cli.machine import discover
 

@@ -90,7 +90,7 @@ def systemd(
 
 
 def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:
-    """Who the services run as. Raises UsageError for a name that nobody has."""
+    """The account that the services run as. Raises UsageError for an unknown name."""
     import pwd
 
     name = run_as or (None if user else os.environ.get("SUDO_USER"))
@@ -211,7 +211,7 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
 
 @contextlib.contextmanager
 def _as(account: pwd.struct_passwd) -> Iterator[None]:
-    """What is made meanwhile belongs to this account; only root can be somebody else."""
+    """Files created inside belong to this account. Has an effect only for root."""
     before = (os.geteuid(), os.getegid())
     if before[0] != 0 or account.pw_uid == 0:
         yield

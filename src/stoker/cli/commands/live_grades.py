@@ -1,4 +1,4 @@
-"""What live grades say of the tiers, as the running Stoker last wrote it down."""
+"""The live grades of the tiers, as the running Stoker last saved them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def live_rows(installation: Installation) -> Rows:
-    """Works when nothing runs, too. A file that cannot be read is told of, and says nothing."""
+    """Also works if Stoker does not run. A file that cannot be read is reported, and counts as empty."""
     from stoker.store.live_grades import path_of, read
 
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _BLOCK = 64 * 1024
 FOLLOW_EVERY = 0.25
-"""Seconds between two looks at a log that is followed."""
+"""Seconds between two reads of a followed log."""
 
 
 def last_lines(path: Path, count: int) -> tuple[list[str], int]:

@@ -161,7 +161,7 @@ _WRITTEN = "give a file that `stoker profile export` wrote"
 
 
 def _own(installation: Installation) -> Rows:
-    """Empty where the file is not there yet. Raises ConfigError of one that is none."""
+    """Empty if there is no file yet. Raises ConfigError for an invalid one."""
     from stoker.store.profile import load
 
     path = _path(installation)
@@ -193,7 +193,7 @@ def _stale(installation: Installation) -> dict[tuple[str, str], str] | None:
 
 
 def _of_age(key: tuple[str, str], stale: dict[tuple[str, str], str] | None) -> dict[str, object]:
-    """`stale`: why it counts no longer, empty where it does; null: nobody knows, for nothing runs."""
+    """`stale`: why the row no longer counts; empty if it does; null if Stoker does not run."""
     return {"stale": None if stale is None else stale.get(key, "")}
 
 

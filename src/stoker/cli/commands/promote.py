@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.control import Control
 
 LOOK = 0.5
-"""Seconds between two looks at a promotion that is waited for."""
+"""Seconds between two polls of a watched promotion."""
 
 
 def promote(
@@ -72,7 +72,7 @@ def promote(
 
 
 def newest(state: Path, serve: str) -> str:
-    """Id of the newest gate's result of a serve; empty: there is none."""
+    """Id of the newest gate result of a serve; empty if there is none."""
     from stoker.domain.run import RunKind
     from stoker.store.results import Results
 
@@ -106,7 +106,7 @@ def _time(at: float | None) -> str:
 
 
 def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
-    """Until nobody watches any more; whether it still means what it was moved to."""
+    """Wait until the promotion is no longer watched; whether the alias still means `serve`."""
     while True:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:

@@ -38,7 +38,7 @@ def staged_names(context: typer.Context, incomplete: str) -> list[str]:
     try:
         ground = find_ground(context.params.get("config"))
     except StokerError:
-        return []  # must not print into somebody's command line; `config check` tells
+        return []  # completion must not print anything; `config check` reports the problem
     return [model.name for model in vault.models(ground.vault) if model.name.startswith(incomplete)]
 
 

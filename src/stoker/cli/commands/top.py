@@ -1,4 +1,4 @@
-"""`stoker top`: the live view. One frame is a pure function of two looks at /status."""
+"""`stoker top`: the live view. Each frame is a pure function of two /status documents."""
 
 from __future__ import annotations
 

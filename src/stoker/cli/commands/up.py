@@ -72,7 +72,7 @@ def up(
 
 
 def warn(settings: Settings) -> None:
-    """Print what is allowed but hardly meant."""
+    """Print what is allowed but probably not meant."""
     for warning in config_warnings(settings):
         terminal.note(f"warning: {warning}")
 
@@ -98,7 +98,7 @@ def require_port(settings: Settings) -> None:
 
 
 def announcer(settings: Settings, screen: str) -> Callable[[str], None]:
-    """Passes on what the program announces; once it tells that it listens, `screen` follows."""
+    """Prints announcements, and `screen` after the one that Stoker listens."""
     where = f":{settings.front_door.port}"
     shown = False
 

@@ -115,7 +115,7 @@ class ServeStatus(msgspec.Struct, frozen=True):
 
     @property
     def shown_state(self) -> str:
-        """For people: of a cloud that nobody asked for yet it is not known whether it runs."""
+        """For people. Whether an unused cloud runs is not known."""
         if self.parked:
             return "parked"
         return "not asked" if self.cloud and self.state == "stopped" else self.state

@@ -1,4 +1,4 @@
-"""How far a model is on its way: a bar with speed and time left on a terminal, a line now and then elsewhere."""
+"""Progress of a download: a bar with speed and time left on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from stoker.fleet.stage.stager import Moved
 
 LINE_INTERVAL = 10.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines without a terminal."""
 
 
 class DownloadDisplay(Protocol):
-    """Somebody who wants to see it move."""
+    """Shows progress."""
 
     def show(self, moved: Moved) -> None: ...
 

@@ -24,7 +24,7 @@ class NotRunning(StokerError):
 
 
 class RequestRefused(StokerError):
-    """The running Stoker said no; the message is its own."""
+    """The running Stoker refused the request; the message is Stoker's."""
 
     status = 409
     code = "refused"

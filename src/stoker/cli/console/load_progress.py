@@ -1,6 +1,6 @@
-"""What is going on while a model loads: one live line on a terminal, a line per phase elsewhere.
+"""Progress while a model loads: one live line on a terminal, a line per phase elsewhere.
 
-The blocking call runs in a thread of its own; meanwhile /status is asked for the phase.
+The blocking call runs in a thread; meanwhile this polls /status for the phase.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 POLL_INTERVAL = 0.2
-"""Seconds between two looks at /status."""
+"""Seconds between two polls of /status."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPhase:
-    """What a serve is waiting for now. Seconds; `expected` None: nobody knows."""
+    """What a serve is waiting for. Times are seconds; `expected` None: unknown."""
 
     words: str
     elapsed: float
@@ -37,7 +37,7 @@ class LoadPhase:
 
 
 class PhaseDisplay(Protocol):
-    """Somebody who wants to see phases."""
+    """Shows the phases of a load."""
 
     def show(self, phase: LoadPhase) -> None: ...
 

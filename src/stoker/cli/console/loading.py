@@ -38,7 +38,7 @@ class LoadOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is done to each serve, and what is said about it."""
+    """What is done to each serve, and how it is reported."""
 
     run: Callable[[Control, str], SwitchAnswer | None]
     is_done: Callable[[ServeStatus], bool]

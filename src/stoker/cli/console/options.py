@@ -114,8 +114,8 @@ def profile_files(incomplete: str) -> list[str]:
 
 
 def _document(context: typer.Context) -> dict[str, Any]:
-    """The configuration as it is written; empty where it cannot be read: nothing may be printed into somebody's command
-    line, and `config check` tells what is wrong.
+    """The configuration as written; empty if it cannot be read, since completion must not print anything
+    (`config check` reports the problem).
     """
     import tomllib
 

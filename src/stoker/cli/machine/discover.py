@@ -1,4 +1,4 @@
-"""What this machine has: GPUs, GGUF files, engines. Bounded in depth and time; nothing found is an answer too."""
+"""GPUs, GGUF files and engines of this machine. The search is bounded in depth and time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stoker.disk.split_gguf import parse_part
 
 GGUF_MAGIC = b"GGUF"
 DEPTH = 6
-"""Directories below a place that are looked into: a model hub's cache needs five."""
+"""How deep directories are searched. A model hub's cache needs five levels."""
 SEARCH_SECONDS = 3.0
-"""Seconds that all places together may take."""
+"""Time limit for the whole search."""
 _PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _LARGE_BAR = 2 * 2**30
 
@@ -43,14 +43,14 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class InstalledEngine:
-    """Something that can run a model, and where it is."""
+    """An engine or container tool, and its path."""
 
     name: str
     where: str
 
 
 def gpus(system: Path = Path("/sys/class/drm")) -> list[Gpu]:
-    """Every GPU that a driver shows: nvidia-smi, else NVML, else the kernel's own list."""
+    """Every GPU, from nvidia-smi, else NVML, else the kernel."""
     return _from_nvidia_smi() or _from_nvml() or _from_kernel(system)
 
 
@@ -67,7 +67,7 @@ def _from_nvidia_smi() -> list[Gpu]:
 
 
 def parse_nvidia_smi(text: str) -> list[Gpu]:
-    """Rows of `index, uuid, name, MiB`; rows that are none are left out."""
+    """Parses rows of `index, uuid, name, MiB`; other rows are skipped."""
     found = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
@@ -123,7 +123,7 @@ def _word(path: Path) -> str:
 
 
 def model_directories(vault: Path) -> list[Path]:
-    """Where GGUF files usually lie, the likeliest first."""
+    """Directories where GGUF files usually are, the likeliest first."""
     home = Path.home()
     cache = Path(os.environ.get("HF_HOME") or home / ".cache" / "huggingface")
     return [vault, Path.cwd(), home / "models", cache, home / ".cache" / "llama.cpp"]

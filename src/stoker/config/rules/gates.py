@@ -1,4 +1,4 @@
-"""Gates, and aliases with what they mean: what no single key can tell."""
+"""Rules about gates and aliases."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
 
 
 def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> None:
-    """1. nothing is there to choose from  2. a class that nobody knows  3. what only a promotion needs"""
+    """1. there is no tier  2. the class is unknown  3. keys that only a promotion needs"""
     known = auto_names(file)
     name = meant.removeprefix("auto:")
     if not known:  # 1

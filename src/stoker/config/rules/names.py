@@ -22,7 +22,7 @@ NO_CLASS = (
 
 
 class Claim(NamedTuple):
-    """Somebody wants a name."""
+    """A name, and the row that uses it."""
 
     name: str
     place: KeyPath
@@ -45,7 +45,7 @@ def auto_names(file: File) -> list[str]:
 
 
 def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[TierTable]) -> None:
-    """Missing names, and for each name that somebody wants:
+    """Finds missing names, and for each name:
 
     1. it is reserved
     2. an earlier tier has it

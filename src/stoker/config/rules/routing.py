@@ -1,4 +1,4 @@
-"""Tiers, classes, and what they name: what no single key can tell."""
+"""Rules about tiers and classes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
 
 
 def _check_shadow(doc: ConfigDocument, file: File) -> None:
-    """Whoever is to grade is there."""
+    """The tier that grades exists."""
     shadow, path = file.router.shadow, ("router", "shadow")
     judge = (*path, "judge")
     if shadow.judge is None:
@@ -112,7 +112,7 @@ def _check_shadow(doc: ConfigDocument, file: File) -> None:
 
 
 def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], all_known: bool) -> None:
-    """Whoever is to tell classes is there."""
+    """The serve that classifies exists."""
     table, path = file.router.classifier, ("router", "classifier")
     serve = (*path, "serve")
     if table is None:

@@ -1,4 +1,4 @@
-"""What one serve must have, must not have, and may not combine."""
+"""Rules about single serves: what a serve needs, and what it must not combine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXTERNAL_IGNORES = (
     "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
     "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
-"""Keys without effect for a serve that somebody else starts."""
+"""Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
 CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
@@ -33,7 +33,7 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
-    """Each serve by itself. An abstract one need not be complete: its children are looked at instead."""
+    """Checks each serve. An abstract one need not be complete: its children are checked instead."""
     for entry in entries:
         if entry.table.abstract:
             _check_abstract(doc, entry)
@@ -155,12 +155,12 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str]) -> bool:
-    """Whether a placeholder looks like a slip of the pen; it is reported then."""
+    """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(doc, key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
     near = False
     for word in sorted(words.difference(FILLED_IN)):
-        # Braces are also JSON and templates: only what looks like a slip is one.
+        # Braces also occur in JSON and templates, so only near misses are reported.
         hint = did_you_mean(f"{{{word}}}", [f"{{{known}}}" for known in FILLED_IN])
         if hint:
             near = True
@@ -169,7 +169,7 @@ def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str
 
 
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
-    """What only some engines can do, and names that some refuse."""
+    """Features that only some engines have, and names that some refuse."""
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
         doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
@@ -197,7 +197,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
-    """Each names a serve that is there, and following them comes to an end."""
+    """Each fallback exists, and there is no cycle."""
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():

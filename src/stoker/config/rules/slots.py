@@ -1,4 +1,4 @@
-"""Where serves go: ports, slots, and what a slot can hold."""
+"""Rules about ports, slots and their memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker.domain.nearest import did_you_mean
 
 
 def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    """Ports that two want, slots that are not there, budgets that do not add up, baselines from elsewhere."""
+    """Ports used twice, slots that do not exist, budgets that are too small, baselines of other slots."""
     real = [entry for entry in entries if not entry.table.abstract and not entry.is_external]
     _check_ports(doc, file, real)
     _check_slots_exist(doc, file, real)
@@ -67,7 +67,7 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
 
 
 def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[ServeEntry]) -> None:
-    """As many as fit: each must say what it takes, and the pinned ones must fit together."""
+    """Each serve needs `memory`, and those with `keep_loaded` must fit together."""
     for entry in members:
         memory = entry.table.memory
         if memory is None:
@@ -92,7 +92,7 @@ def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[Ser
 
 
 def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> None:
-    """One at a time: two that stay loaded cannot both be there."""
+    """One serve at a time: two cannot have `keep_loaded`."""
     pinned = [entry for entry in members if entry.table.keep_loaded]
     for first, second in list(combinations(pinned, 2))[:1]:
         doc.problem(

@@ -28,5 +28,5 @@ class MediaTable(Section):
 
 
 def build_media(table: MediaTable) -> Media:
-    """What the program runs by."""
+    """The settings for the program."""
     return Media(table.fetch, tuple(dict.fromkeys(table.hosts)), table.max_bytes, table.timeout, table.most)

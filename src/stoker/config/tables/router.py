@@ -149,7 +149,7 @@ def build_router(
     profile_path: str | None,
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> RouterSettings | None:
-    """What the program runs by; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
+    """The settings; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
     in `RouterSettings`.
     """
     names = frozenset(clouds)

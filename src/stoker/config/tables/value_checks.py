@@ -1,6 +1,6 @@
 """One check per kind of value: returns it in its final form, or raises ValueError with one sentence on what is wrong.
 
-No sentence repeats a value that could be a secret.
+No message repeats a value that could be a secret.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def text_of(value: object) -> str:
 
 
 def kind(value: object) -> str:
-    """What TOML calls it, with its article; never the value itself."""
+    """What TOML calls the type of `value`, with an article; never the value itself."""
     match value:
         case bool():
             return "true or false"
@@ -105,7 +105,7 @@ def name(value: object) -> str:
 
 
 def alias_target(value: object) -> str:
-    """A serve's name, `auto`, or `auto:CLASS`; which classes there are is looked at elsewhere."""
+    """A serve's name, `auto`, or `auto:CLASS`. Whether the class exists is checked elsewhere."""
     text = text_of(value)
     return text if text.startswith("auto:") else name(text)
 
