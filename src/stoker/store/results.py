@@ -73,12 +73,6 @@ class Results:
         with self._open() as db:
             return self._sync(db)
 
-    def rebuild(self) -> list[str]:
-        """As if there had been no index. Returns as `sync`."""
-        with self._open() as db:
-            db.execute("DELETE FROM runs")
-            return self._sync(db)
-
     def find(self, wanted: str) -> list[str]:
         """Ids that are, begin with, or end with `wanted`; the exact one alone. Newest first."""
         with self._open() as db:

@@ -138,7 +138,7 @@ def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypat
 
 
 def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/nowhere/unshare",)))
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod(("/nowhere/unshare",)))
     assert run_program("", "").end is SandboxOutcome.BROKEN
-    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/bin/false",)))
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod(("/bin/false",)))
     assert run_program("", "").end is SandboxOutcome.BROKEN

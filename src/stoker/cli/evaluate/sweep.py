@@ -71,9 +71,7 @@ def sweep(
     aim = _goal(goal)
     chosen = serve_on_its_devices(installation, installation.settings, serve)
     mark = configured_fingerprint(installation, chosen.name)
-    run, rows = (
-        _resumed(installation, resume, chosen, mark, vary) if resume else _begun(installation, chosen, mark, vary)
-    )
+    run, rows = _resumed(installation, resume, chosen, mark, vary) if resume else _begun(chosen, mark, vary)
     clients = concurrency or _clients(run, chosen, rows)
     load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
@@ -130,9 +128,7 @@ def _goal(text: str) -> Goal:
         raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
 
 
-def _begun(
-    installation: Installation, serve: Serve, mark: Fingerprint, vary: list[str] | None
-) -> tuple[Run, list[Variant]]:
+def _begun(serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
     from stoker.domain.run import Outcome, RunKind, Subject

@@ -38,11 +38,6 @@ class FailureKind(StrEnum):
     BAD_WEIGHTS = "bad_weights"
     BAD_OPTION = "bad_option"
 
-    @property
-    def is_memory(self) -> bool:
-        """Whether a smaller variant would help."""
-        return self in (FailureKind.STARTUP_MEMORY, FailureKind.OUT_OF_MEMORY)
-
 
 @dataclass(frozen=True, slots=True)
 class EngineFailure:
@@ -51,8 +46,6 @@ class EngineFailure:
     kind: FailureKind
     evidence: str
     advice: str
-    probable: bool = False
-    """Concluded without evidence in the output."""
 
 
 PROPOSED: Mapping[FailureKind, Status] = {
@@ -209,7 +202,7 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
             if (match := pattern.search(line)) is not None:
                 return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
     if exit_code in _SIGKILL and oom_kills is None and not said.strip():  # 3
-        return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`", probable=True)
+        return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`")
     return None  # 4
 
 

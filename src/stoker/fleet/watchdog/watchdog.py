@@ -180,9 +180,6 @@ class WatchdogLoop:
             ],
         }
 
-    def is_parked(self, name: str) -> bool:
-        return name in self._parked
-
     # -- the loop --------------------------------------------------------------------------------------------------
 
     @property

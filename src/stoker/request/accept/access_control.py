@@ -103,10 +103,6 @@ class AccessControl:
         """Spellings of hosts that are remembered: MAX_WELCOME at most."""
         return len(self._welcome)
 
-    @property
-    def requires_keys(self) -> bool:
-        return self._asks
-
     def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
         """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
 
