@@ -104,7 +104,8 @@ def test_no_hard_negative_is_taken_for_high_risk(held_out: Score) -> None:
 def test_few_hard_negatives_by_other_hands_are(blind: Score, second: Score, third: Score) -> None:
     """These floors keep what there is: tests/data/tasks/README.md."""
     assert second.alarms <= 2
-    assert (blind.alarms, third.alarms) == (1, 0)
+    assert blind.alarms <= 1
+    assert third.alarms == 0
 
 
 def test_the_blind_set_has_the_parts_its_page_tells_of() -> None:
